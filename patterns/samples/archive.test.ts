@@ -54,7 +54,7 @@ describe("the archive sample", () => {
     };
     await crashEverywhere(run, {
       before,
-      // Whoever got no answer asks again.
+      // A client that got no answer asks again.
       recover: async (db) => {
         await start(db);
         await recover(db);
@@ -99,7 +99,7 @@ describe("the archive sample", () => {
       clients: {
         stalls: (db) => worker(db).drain(),
         works: async (db) => {
-          // The other one's lease has ended.
+          // The lease of the stalled worker has ended.
           await db.clock.sleep(61_000);
           await worker(db).drain();
         },

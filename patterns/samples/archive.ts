@@ -1,7 +1,7 @@
 import { type Database, entity, f, isTableError, k } from "@rowhouse/patterns";
 import { backTo, readMoved, saga } from "@rowhouse/patterns/saga";
 
-/** Moves an employee who left from one table to another: two writes that no transaction spans. */
+/** Moves an employee who left from one table to another: two writes that no single transaction can hold. */
 
 export const Employee = entity("Employee", {
   version: 1,
@@ -22,8 +22,8 @@ export const archiveEmployee = saga("archive-employee", (s) =>
       await db.open(Archive).upsert(values);
       return employee;
     })
-    // What was copied, and nothing else: an employee who changed since is copied anew. The ETag stands in
-    // the saga's state, so a worker that stalled cannot remove one who was hired again in the meantime.
+    // Deletes only the version that was copied: an employee who changed since is copied again. The ETag is in
+    // the saga's state, so a stalled worker cannot remove an employee who was hired again in the meantime.
     .step("remove", async ({ db, results }) => {
       if (!results.copy) return undefined;
       try {
@@ -36,7 +36,7 @@ export const archiveEmployee = saga("archive-employee", (s) =>
     }),
 );
 
-/** From whichever table the employee is in, also while the saga is under way. */
+/** Reads from the table that the employee is in, even while the saga is running. */
 export function readEmployee(db: Database, key: EmployeeKey) {
   return readMoved(db.open(Employee), db.open(Archive), key);
 }

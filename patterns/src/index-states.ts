@@ -10,8 +10,9 @@ export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
 export interface ControlOptions {
   /**
-   * What an index is that nobody registered: `readable` (default), for it was there from the start; `refused`,
-   * so that code comes after the registration, never before; or `disabled`, registered so for a build to follow.
+   * The state of an index that is not registered. `readable` (default): it existed from the start. `refused`:
+   * it cannot be used, so code is deployed after the registration, never before. `disabled`: it is registered
+   * as disabled, for a build to follow.
    */
   readonly unregistered?: "readable" | "refused" | "disabled";
 }
@@ -31,7 +32,7 @@ interface KnownState {
 class ControlledIndexes implements IndexStates {
   readonly #database: Database;
   readonly #unregistered: ControlOptions["unregistered"];
-  /** Of each declaration, by table and index. */
+  /** For each declaration, by table and index. */
   readonly #known = new WeakMap<EntityRows, Map<string, KnownState>>();
 
   constructor(database: Database, { unregistered }: ControlOptions) {

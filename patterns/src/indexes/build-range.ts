@@ -10,25 +10,25 @@ import { claimsIn, PAGE } from "./claims.ts";
 import { type BuildProgress, type KeptIndex, OWNER_MS, widthOf } from "./control.ts";
 
 export const RATE = 200;
-/** When to come back to a value whose owner is not certain yet. */
+/** When to retry a value whose owner is not certain yet. */
 const UNSETTLED_MS = 30_000;
 const DUPLICATES_MAX = 1000;
 /** As JSON: a property holds 32,768 characters. */
 const DUPLICATES_LENGTH_MAX = 28_000;
-/** A service that pushes back at a sixteenth of the rate is asked no more. */
+/** The build gives up when the service still pushes back at a sixteenth of the rate. */
 const SLOWEST = 16;
 
-/** Part of a build, or all of it. */
+/** A build, or a part of one. */
 export interface RangeBuild {
   readonly index: KeptIndex;
-  /** Which partitions. Default: all. */
+  /** The partitions to build. Default: all. */
   readonly filter?: Filter | undefined;
   readonly pace: Pace;
-  /** Records how far it got, and that we are still there. Rejects when the work is somebody else's now. */
+  /** Records the progress, and that this process is still working. Rejects when another process has taken over. */
   save(progress: BuildProgress): Promise<unknown>;
 }
 
-/** Makes entries for what is in the range, from where `progress` says, a page at a time. */
+/** Writes the entries for the range, from where `progress` ends, one page at a time. */
 export async function buildRange(
   range: RangeBuild,
   progress: BuildProgress,
@@ -42,7 +42,7 @@ export async function buildRange(
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
       const row = entity.rows.decode(stored);
-      // Where its entries should be is known by now: it need not be read to be told.
+      // The keys of its entries are known, so `reconcile` need not read the entity to compute them first.
       return row ? [{ stored, keys: keeper.keysOf(row) }] : [];
     });
     const { written, duplicates } = await reconciled(index, bases, pace, still);
@@ -60,8 +60,8 @@ export async function buildRange(
 }
 
 /**
- * Writers hear of a build one after the other: some keep entries already that others leave behind. Once all keep them,
- * and before the first entity is read, what is there is mended; it is little.
+ * Writers learn about a build one after the other: some already maintain entries while others do not. Once all
+ * maintain them, and before the first entity is read, the entries that exist are repaired; they are few.
  */
 export async function mendFirst(
   index: KeptIndex,
@@ -75,7 +75,7 @@ export async function mendFirst(
   }
 }
 
-/** The first of them, as many as are recorded. */
+/** The first of them, up to the number that is recorded. */
 export function recordedOf(duplicates: readonly string[]): string[] {
   let length = 0;
   return duplicates.slice(0, DUPLICATES_MAX).filter((key) => {
@@ -85,8 +85,8 @@ export function recordedOf(duplicates: readonly string[]): string[] {
 }
 
 /**
- * Makes the entries of these entities; says `still` before each that is tried again, which may be often, or after
- * this process stood still. @returns how many, and the entities whose value belongs to another.
+ * Writes the entries of these entities. Calls `still` before each retry, of which there may be many, or after
+ * this process was suspended. @returns how many, and the entities whose value belongs to another.
  */
 async function reconciled(
   { database: { clock }, keeper }: KeptIndex,
@@ -114,7 +114,7 @@ async function reconciled(
       await still();
       continue;
     }
-    // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
+    // A writer that gave up or is about to commit has claimed the value. Wait until that is certain.
     if (left.length === 0) break;
     await waiting(clock, UNSETTLED_MS, still);
     await still();
@@ -122,7 +122,7 @@ async function reconciled(
   return { written, duplicates };
 }
 
-/** Sleeps in steps and says `still` between them, so that the work stays ours. */
+/** Sleeps in steps and calls `still` between them, so that the work remains ours. */
 async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>): Promise<void> {
   const step = OWNER_MS / 2;
   for (let left = ms; left > 0; left -= step) {
@@ -132,32 +132,32 @@ async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>):
 }
 
 /**
- * Keeps to so many entities a second: to half as many when the service pushes back, then to more again
- * with every page. Time lost is not made up for.
+ * Keeps to a number of entities per second: half as many when the service pushes back, then more again with
+ * every page. It does not make up for lost time.
  */
 export class Pace {
   readonly #clock: Clock;
   readonly #rate: number;
   #now: number;
-  /** How long was to be waited for what began last, and when that was. */
+  /** How long to wait for what began last, and when that was. */
   #owedMs = 0;
   #begunAtMs = 0;
 
   constructor(clock: Clock, rate: number) {
-    // At none a second it would wait for ever, and at what is no number not at all.
+    // At a rate of 0 it would wait for ever, and with NaN not at all.
     if (!(rate > 0)) throw validationFailed("The work", "rate", `${rate} is not above 0`);
     this.#clock = clock;
     this.#rate = rate;
     this.#now = rate;
   }
 
-  /** Takes the time that so many entities may take. */
+  /** Reserves the time for this many entities. */
   begin(entities: number): void {
     this.#owedMs = this.waitMs() + (entities * 1000) / this.#now;
     this.#begunAtMs = this.#clock.now();
   }
 
-  /** Until the next may begin; not until a clock that was set back has caught up. */
+  /** The time until the next may begin. A clock that was set back counts as standing still. */
   waitMs(): number {
     return Math.max(0, this.#owedMs - Math.max(0, this.#clock.now() - this.#begunAtMs));
   }
@@ -166,7 +166,7 @@ export class Pace {
     this.#now = Math.min(this.#rate, this.#now * 1.1);
   }
 
-  /** False when it cannot be slower. */
+  /** False when it cannot go slower. */
   slower(): boolean {
     this.#now /= 2;
     return this.#now * SLOWEST >= this.#rate;

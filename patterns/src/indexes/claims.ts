@@ -5,7 +5,7 @@ import type { Continuation, EntityKey } from "../ports/tables.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { KeptIndex } from "./control.ts";
 
-/** What an entry says: that it stands for this entity. */
+/** What an entry claims: that it belongs to this entity. */
 export interface Claim {
   readonly base: EntityKey;
   readonly entry: EntityKey;
@@ -17,12 +17,12 @@ export interface PageOfClaims {
   readonly continuation?: Continuation;
 }
 
-/** Rows to a page. */
+/** Rows per page. */
 export const PAGE = 200;
-/** Others may write to a list at any time, so its age tells nothing of a member. */
+/** Any writer may change a list at any time, so its age says nothing about a member. */
 export const LISTED = Number.POSITIVE_INFINITY;
 
-/** What all entries of an index say, from where an earlier call got to. */
+/** The claims of all entries of an index, from the continuation of an earlier call. */
 export async function* claimsIn(
   { database, entity, keeper }: Pick<KeptIndex, "database" | "entity" | "keeper">,
   from?: Continuation,

@@ -2,7 +2,7 @@ import { entity, f, k } from "../index.ts";
 import { remoteIndex } from "../remote-index.ts";
 import { siblingIndex } from "../sibling-index.ts";
 
-/** For tests: employees before anybody thought of indexes, and after. */
+/** For tests: employees without indexes, and with them. */
 export const fields = { dept: f.string(), id: f.int32(), email: f.string() };
 export const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
 export const Plain = entity("Employee", { version: 1, fields, key });

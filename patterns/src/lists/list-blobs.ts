@@ -4,7 +4,7 @@ import { blobsOf } from "../store/connected-ports.ts";
 import { PointedBlobs } from "../store/pointed-blobs.ts";
 import { membersIn } from "./queued-list.ts";
 
-/** Blobs that are never changed, each a list, an id on each line, that the property of a row names. */
+/** Immutable blobs, each holding a list with one id per line, named by the property of a row. */
 export class ListBlobs extends PointedBlobs {
   /** @throws unsupported-by-profile where the database was connected without blobs. */
   constructor({ database, entity, name }: FollowerContext, property: string, container: string) {
@@ -13,13 +13,13 @@ export class ListBlobs extends PointedBlobs {
     super(database, { container, table, property, owner, name });
   }
 
-  /** Undefined for one that is gone. */
+  /** Undefined for a blob that is gone. */
   async read(blob: string): Promise<string[] | undefined> {
     const found = await this.port.get(this.container, blob);
     return found && membersIn(new TextDecoder().decode(found.body));
   }
 
-  /** @returns the name of a new one. */
+  /** @returns the name of a new blob. */
   async write(list: EntityKey, ids: readonly string[]): Promise<string> {
     const blob = this.newName(list);
     const body = new TextEncoder().encode(ids.join("\n"));

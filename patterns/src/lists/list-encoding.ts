@@ -4,8 +4,8 @@ import { padded } from "../keys/number.ts";
 import { base64Of, bytesOf, type EdmValue, text } from "../ports/edm.ts";
 
 /**
- * How one property holds ids of one width: as text with commas, as a JSON array of texts, or as 4 bytes for each id,
- * which are then decimal numbers.
+ * How one property holds ids of one width: as text separated by commas, as a JSON array of texts, or in 4 bytes
+ * for each id, which must then be a decimal number.
  */
 export type ListEncodingName = "csv" | "json" | "packed";
 
@@ -13,7 +13,7 @@ export interface ListEncoding {
   /** In characters; two bytes count as one. */
   lengthOf(ids: readonly string[]): number;
   encode(ids: readonly string[]): EdmValue;
-  /** What is no list of this encoding, as other software may leave it, has no ids. */
+  /** A value that is no list of this encoding, which other software may leave, has no ids. */
   decode(stored: EdmValue, width: number): string[];
 }
 
@@ -54,12 +54,12 @@ export const LIST_ENCODINGS: Readonly<Record<ListEncodingName, ListEncoding>> = 
   },
 };
 
-/** Rows of other software do not say how they are encoded: with commas. */
+/** Rows of other software name no encoding: they use commas. */
 export function encodingNamed(name: unknown): ListEncoding {
   return name === "json" || name === "packed" ? LIST_ENCODINGS[name] : LIST_ENCODINGS.csv;
 }
 
-/** The digits of ids that can be packed, which have nothing else; undefined for others. */
+/** The number of digits of ids that can be packed, which consist of digits only; undefined for other ids. */
 export function digitsOf(row: KeyShape): number | undefined {
   const idOf = (value: number) => {
     try {
@@ -72,7 +72,7 @@ export function digitsOf(row: KeyShape): number | undefined {
   return /^\d{1,10}$/.test(zero) && idOf(-1) === undefined ? zero.length : undefined;
 }
 
-/** How many ids like this one fit. */
+/** How many ids of this width fit. */
 export function idsThatFit({ lengthOf }: ListEncoding, id: string, lengthMax: number): number {
   const one = lengthOf([id]);
   return Math.max(0, 1 + Math.floor((lengthMax - one) / (lengthOf([id, id]) - one)));

@@ -15,59 +15,60 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
 import { readAt } from "../write.ts";
 
-/** What lists have in common that are not in their members' partition. */
+/** The options of lists that are outside their members' partition. */
 export interface QueuedListOptions {
-  /** Pure. Entities that do not match are in no list. */
+  /** Pure. Entities for which it returns false are in no list. */
   readonly when?: (entity: Row) => boolean;
   /** An entity is in the list of each value; see the index tables. */
   readonly each?: Each;
-  /** Where the worker hears of changes. Default: "index-repairs". */
+  /** The queue in which the worker receives changes. Default: "index-repairs". */
   readonly queue?: string;
 }
 
 export interface QueuedListApi<T, Value> {
-  /** The keys of the members as the list tells them, sorted; some may have left. */
+  /** The keys of the members as listed, sorted; some of them may have left the list. */
   keys(value: Value): Promise<EntityKey[]>;
-  /** The members. Those that have left meanwhile are left out, and a repair is asked for. */
+  /** The members. Entities that have left are omitted, and a repair is requested for them. */
   get(value: Value): Promise<Saved<T>[]>;
 }
 
-/** Where lists are kept. A member is text. */
+/** Where lists are stored. A member is text. */
 export interface ListStore {
-  /** What it may append to a list's row key. */
+  /** How much text it may append to a list's row key. */
   readonly suffixLength: number;
   /** Sorted, each once. */
   members(list: EntityKey): Promise<string[]>;
-  /** Reads what is written again to add or remove `member`. */
+  /** Reads the part of the list that a change of `member` writes. */
   open(list: EntityKey, member: string): Promise<ListSlot>;
-  /** All members of all lists; a list may come in pieces. */
+  /** All members of all lists. A list may come in several pieces. */
   all(
     from?: Continuation,
   ): AsyncIterable<Omit<Listed, "members"> & { readonly members: readonly string[] }>;
-  /** Deletes all lists. */
+  /** Deletes all lists. Calls `keep` before each request. */
   drop(keep: () => Promise<void>): Promise<void>;
 }
 
 export interface ListSlot {
   readonly isMember: boolean;
   /**
-   * Adds or removes the member. One that is there is written again: whoever is about to remove it, and read
-   * the list before, then loses the race. False when somebody else wrote since the slot was opened.
+   * Adds or removes the member. An existing member is written again, so that a worker that read the list
+   * earlier and is about to remove it loses the race. False when another client has written since the slot was
+   * opened.
    */
   set(isMember: boolean): Promise<boolean>;
 }
 
-/** A writer commits within this time of sending its message, or starts over. */
+/** A writer commits within this time of sending its message, or it starts over. */
 const DEADLINE_MS = 20_000;
-/** When a worker looks after a writer that did not report back. */
+/** When a worker takes over for a writer that did not finish. */
 const TRIPWIRE_MS = 90_000;
 const BACKOFF_MS = 200;
 const ROUNDS_MAX = 8;
 
 /**
- * Lists that a worker keeps. The writer sends a message that names its entity and the lists that may be wrong,
- * commits, and lets the message be seen; if it dies in between, the message is seen a while later. The worker
- * reads list, then entity, then writes the list on condition that nobody else did.
+ * Lists that a worker maintains. The writer sends a message that names its entity and the lists that may be
+ * wrong, commits, and then makes the message visible; if it crashes in between, the message becomes visible
+ * later. The worker reads the list, then the entity, and writes the list on condition that it has not changed.
  */
 export class QueuedList implements ListKeeper {
   readonly #context: FollowerContext;
@@ -107,12 +108,12 @@ export class QueuedList implements ListKeeper {
   async prepare(change: Change): Promise<Contribution> {
     const { before, after } = change;
     const [old = [], next = []] = [before?.row, after].map((row) => row && this.keysOf(row));
-    // A row of other software has no token, and nobody listed it.
+    // Other software writes rows without tokens, and lists them nowhere.
     const isListed = !before || tokensOf(before.stored.properties) !== undefined;
     const isSame = [...old, ...next].every((key) => hasKey(old, key) && hasKey(next, key));
     if (isSame && (isListed || next.length === 0)) return {};
     const { database } = this.#context;
-    // A message that is seen before the commit finds nothing to do, and is gone.
+    // A message that is handled before the commit finds nothing to do and is deleted.
     const commitByMs = database.clock.now() + DEADLINE_MS;
     const wire = { queue: this.#queue, delayMs: TRIPWIRE_MS };
     const tripwire = await repairTripwire(this.#context, change, wire);
@@ -141,8 +142,8 @@ export class QueuedList implements ListKeeper {
   }
 
   /**
-   * Judges the hinted lists alone. Whoever made the entity a member of others sent a message that names them: had we
-   * added it there and died, ours would not bring anybody back to them.
+   * Judges only the hinted lists. A writer that made the entity a member of other lists sent a message that
+   * names them. If we added it there and crashed, our own message would not bring a worker back to them.
    */
   async reconcile(base: EntityKey, lists: readonly EntityKey[]): Promise<Reconciled> {
     const member = memberOf(base);
@@ -156,7 +157,7 @@ export class QueuedList implements ListKeeper {
         const isMember = hasKey(desired, lists[i]!);
         return !isMember && !slot.isMember ? true : slot.set(isMember);
       });
-      // What changed the entity meanwhile may have looked at a list before it was written.
+      // A worker for a later change of the entity may have read a list before we wrote it.
       const now = await readAt(this.#context, base);
       if (results.every(Boolean) && now?.stored.etag === found?.stored.etag) return "done";
       const { clock, random } = this.#context.database;
@@ -181,12 +182,12 @@ export class QueuedList implements ListKeeper {
   }
 }
 
-/** Where the list of a value stands. @throws validation-failed when `value` leaves a segment open. */
+/** The key of the list for a value. @throws validation-failed when `value` leaves a segment unbound. */
 export function listOf({ partition, row }: EntryKeys, value: KeyValues): EntityKey {
   return { partitionKey: partitionKeyOf(partition, value), rowKey: partitionKeyOf(row, value) };
 }
 
-/** The text that stands for an entity in a list. Keys hold no spaces. */
+/** The text for an entity in a list. Keys contain no spaces. */
 function memberOf({ partitionKey, rowKey }: EntityKey): string {
   return `${partitionKey} ${rowKey}`;
 }

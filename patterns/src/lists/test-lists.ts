@@ -20,7 +20,7 @@ export const Employee = entity("Employee", {
   key,
   indexes: { lastName: listIndex(list) },
 });
-/** Three ids of six digits in a property. */
+/** Three ids of six digits per property. */
 export const Spilling = entity("Spilling", {
   version: 1,
   fields,
@@ -33,7 +33,7 @@ export const Tight = entity("Tight", {
   key,
   indexes: { lastName: listIndex({ ...list, propertyLengthMax: 20 }) },
 });
-/** An id in a property, so 15 in a row and 30 in the two rows that are allowed. */
+/** One id per property, so 15 in a row and 30 in the two rows that are allowed. */
 export const narrow = { ...list, propertyLengthMax: 6, rowsMax: 2 } as const;
 export const Chained = entity("Chained", {
   version: 1,
@@ -47,7 +47,7 @@ export const InBlobs = entity("InBlobs", {
   key,
   indexes: { lastName: listIndex({ ...narrow, spill: "blob", container: "lists" }) },
 });
-/** The same limits for the other encodings: `["000001"]` is ten characters, and four bytes are two. */
+/** The same limits for the other encodings: `["000001"]` is ten characters, and four bytes count as two. */
 export const InJson = entity("InJson", {
   version: 1,
   fields,
@@ -106,7 +106,7 @@ export async function audit(db: Database, table = "Employee"): Promise<Map<strin
   return new Map(Array.from(lists, ([name, ids]) => [name, ids.join()]));
 }
 
-/** The same whatever lists are made of, and nothing is left of those that are empty. */
+/** The same for every kind of list; nothing is left of empty lists. */
 export async function auditSpilled(
   db: Database,
   definition: typeof Spilling | typeof Chained | typeof InBlobs | typeof InJson | typeof Packed,
@@ -135,7 +135,7 @@ export async function auditSpilled(
   );
 }
 
-/** Two employees, and what may happen to them. */
+/** Two employees, for changes to them. */
 export const before = async (db: Database) => {
   await db.createTables(Employee);
   await db.open(Employee).insert(jones(1));

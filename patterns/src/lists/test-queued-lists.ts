@@ -15,7 +15,7 @@ export const fields = {
   age: f.int32().optional(),
 };
 export const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
-/** Rows of two members, so that lists of a few go on in others. */
+/** Rows of two members, so that lists of a few continue in further rows. */
 export const LENGTH_MAX = 40;
 const list = remoteList({
   table: "EmployeeByName",
@@ -70,7 +70,7 @@ export async function work(db: Database, rounds: number) {
   return worker;
 }
 
-/** Works, and sends back once what was set aside: a message is not to blame for tries that were cut off. */
+/** Works, then sends poison messages back once: a message is not to blame for attempts that were cut off. */
 export async function settle(db: Database, rounds = 3): Promise<void> {
   const worker = await work(db, rounds);
   if ((await worker.redrive()) > 0) {

@@ -6,14 +6,14 @@ import { isRefusal } from "./port-error.ts";
 export interface BlobsUnderTest {
   readonly name: string;
   open(): Promise<BlobsPort> | BlobsPort;
-  /** Declares a promise as a test. Default: `it` of the runner. */
+  /** Declares a promise as a test. Default: the runner's `it`. */
   readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 
 let containers = 0;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-/** What every blobs port promises, whatever endpoint is behind it. */
+/** What every blobs port promises, whatever its endpoint. */
 export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
   const opened = async () => {
     const port = await open();
@@ -114,7 +114,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       );
       await assert.rejects(
         port.stageBlock(container, "b", "MDAwMDAwMQ==", bytes("x")).then(() =>
-          // The service compares lengths among blocks that are not committed.
+          // The service compares lengths among uncommitted blocks.
           port.stageBlock(container, "b", one, bytes("x")),
         ),
         refused(400, "InvalidBlobOrBlock"),

@@ -1,7 +1,7 @@
 export interface PortErrorDetail {
-  /** 0 when no answer came. */
+  /** 0 when there was no answer. */
   readonly status: number;
-  /** The service's error code, or what the transport calls its failure. */
+  /** The service's error code, or the transport's name for its failure. */
   readonly code: string;
   /** The position of the mutation that made a transaction fail. */
   readonly index?: number;
@@ -9,7 +9,7 @@ export interface PortErrorDetail {
   readonly cause?: unknown;
 }
 
-/** A request that was refused or got no answer. What it means is for the layers above to say. */
+/** A request that was refused or got no answer. The layers above decide what that means. */
 export class PortError extends Error {
   readonly status: number;
   readonly code: string;
@@ -26,7 +26,7 @@ export class PortError extends Error {
   }
 }
 
-/** Nobody sent the request: what it is for had to be done before. */
+/** The request was not sent: its deadline had passed. */
 export function tooLate(): PortError {
   return new PortError("Its turn came too late.", { status: 408, code: TOO_LATE });
 }
@@ -44,7 +44,7 @@ export function isRefusal(error: unknown, ...statuses: number[]): error is PortE
   return error instanceof PortError && statuses.includes(error.status);
 }
 
-/** The same of what is in a table or container that is there, and not about to go. */
+/** The same for refusals of something in an existing table or container that is not being deleted. */
 export function isRefusalInside(error: unknown, ...statuses: number[]): error is PortError {
   return (
     isRefusal(error, ...statuses) && !/^(Table|Container)(NotFound|BeingDeleted)$/.test(error.code)

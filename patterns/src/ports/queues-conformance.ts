@@ -6,13 +6,13 @@ import type { QueuesPort } from "./queues.ts";
 export interface QueuesUnderTest {
   readonly name: string;
   open(): Promise<QueuesPort> | QueuesPort;
-  /** Moves the endpoint's clock; by less than a quarter of an hour in all. */
+  /** Advances the endpoint's clock, by less than a quarter of an hour in all. */
   pass(ms: number): void;
 }
 
 let queues = 0;
 
-/** What every queues port promises, whatever endpoint is behind it. */
+/** What every queues port promises, whatever its endpoint. */
 export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
   const opened = async () => {
     const port = await open();

@@ -7,13 +7,13 @@ import type { Continuation, Mutation, StoredEntity, TableQuery, TablesPort } fro
 
 export interface PortUnderTest {
   readonly name: string;
-  /** A port of an endpoint where the tables that `table` names may be created. */
+  /** A port of an endpoint where the tables named by `table` may be created. */
   open(): Promise<TablesPort> | TablesPort;
-  /** Declares a promise as a test. Default: `it` of the runner. */
+  /** Declares a promise as a test. Default: the runner's `it`. */
   readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 
-/** What every tables port promises, whatever endpoint is behind it. */
+/** What every tables port promises, whatever its endpoint. */
 export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
   describe(`${name} keeps the tables port's contract`, () => {
     it("gives back every property with its type and value", async () => {
@@ -255,7 +255,7 @@ async function rowKeys(port: TablesPort, table: string): Promise<string[]> {
   return (await everything(port, table, {})).map(({ rowKey }) => rowKey);
 }
 
-/** All pages, for any of them may be short or empty. */
+/** All pages, since any of them may be short or empty. */
 async function everything(
   port: TablesPort,
   table: string,

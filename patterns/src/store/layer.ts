@@ -68,8 +68,8 @@ function argsWith({ port, method, args }: PortCall, deadline: Deadline): readonl
 }
 
 /**
- * Sends nothing after the time that `byMs` returns. When that time passed while the request waited for its turn,
- * or for `byMs` itself, it calls `byMs` again, as long as that returns a later time.
+ * Sends nothing after the time that `byMs` returns. If that time passes while the request waits for its turn,
+ * or for `byMs` itself, calls `byMs` again, as long as it returns a later time.
  */
 export function inTime(clock: Clock, byMs: ByMs): Layer {
   return async (call, send) => {
@@ -87,8 +87,9 @@ export function inTime(clock: Clock, byMs: ByMs): Layer {
 }
 
 /**
- * The arguments of a call that is sent now: the service refuses a write that is delayed beyond its deadline.
- * @throws a PortError after the deadline.
+ * The arguments for a call that is sent now: they make the service refuse a write that is delayed beyond its
+ * deadline.
+ * @throws PortError after the deadline.
  */
 export function argsInTime(clock: Clock, call: PortCall): readonly unknown[] {
   const leftMs = sendByMs(call) - clock.now();
