@@ -8,7 +8,7 @@ const cases = [WRITERS, 4].map(
   (blobs): Case => ({
     name: `blocks of 4 KiB, ${WRITERS} writers to ${blobs} blobs`,
     workload: { kind: "append", blobs },
-    // Limits need entities to write among; the container begins empty.
+    // The limits need entities to write among; the container starts empty.
     dataset: { table: `logs${blobs}`, entities: 10_000 },
     connections: WRITERS,
     against: ["bare node:http", "raw LMDB", "azurite"],

@@ -5,7 +5,7 @@ import { cpuOf, throughputOf } from "./harness/reaches.ts";
 const bytes = 64 << 20;
 const base = { dataset: { table: "blobs", entities: 10_000 }, connections: 1 } as const;
 
-/** An upload is received and written: it cannot be faster than the slower of both. */
+/** An upload is received and written, so it cannot be faster than the slower of the two. */
 const ofSlowerLimit: Reach = {
   what: "throughput of the slower of both limits",
   value: (comparison) =>
@@ -16,7 +16,7 @@ const ofSlowerLimit: Reach = {
   atLeast: 0.5,
 };
 
-/** What one request cannot pass, however fast the disk is. */
+/** The ceiling of a single request, however fast the disk is. */
 const ofMd5: Reach = {
   what: "throughput of MD5 alone",
   value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "MD5 alone"),
@@ -32,7 +32,7 @@ const cases: Case[] = [
   },
   {
     ...base,
-    // A stream of the official clients keeps up to five blocks on their way, so no flush is waited for alone.
+    // An official client's stream keeps up to five blocks in flight, so no flush is waited for alone.
     name: "uploads of 64 MiB in blocks of 8 MiB, four at a time",
     workload: { kind: "upload", bytes, blockBytes: 8 << 20 },
     connections: 4,
@@ -41,7 +41,7 @@ const cases: Case[] = [
   },
   {
     ...base,
-    // Its answer brings the MD5 of all of it, which no thread can share with another.
+    // The answer carries the MD5 of the whole body, and one MD5 cannot be split among threads.
     name: "upload of 64 MiB in one request",
     workload: { kind: "upload", bytes },
     against: ["bare node:http", "disk write", "MD5 alone"],
@@ -61,8 +61,8 @@ export const blobTransfer: Question = {
   asks: "What share of the disk's and of node:http's own rate do large blobs reach?",
   service: "blob",
   async run(bench) {
-    // Checksums are summed in threads beside, which one core would not show. The load generator,
-    // which only copies, leaves most of the other core free; its share is reported.
+    // Checksums are computed in separate threads, which a single core would not show. The load generator only
+    // copies and leaves most of the other core free; its share is reported.
     await bench.startRowhouse("rowhouse", { cores: "all" });
     await bench.compareAll(cases);
   },

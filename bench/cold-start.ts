@@ -4,7 +4,7 @@ import { privateMemoryMb } from "./harness/process-figures.ts";
 import type { Question } from "./harness/question.ts";
 import { finding } from "./harness/results.ts";
 
-/** Processes start cold; the page cache of the system stays as loading left it. */
+/** Processes start cold; the system's page cache stays as loading left it. */
 export const coldStart: Question = {
   name: "cold-start",
   asks: "How long does a start take, and what does an idle server hold, whatever the data?",

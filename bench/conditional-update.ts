@@ -17,13 +17,15 @@ const FAIRNESS: Reach = {
   value: (comparison) => comparison.median("rowhouse").fairness,
 };
 
-/** Every win waits for its flush, and the next writer must have read it: one to a flush is the most. */
+/** Every win waits for its flush, and the next writer must have read it, so one win per flush is the most. */
 const WINS_PER_FLUSH: Reach = {
   what: "wins per flush of the disk",
   value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "disk flush"),
 };
 
-/** A commit flushes twice, its pages and then the page that shows them. Here nobody reads between two. */
+/**
+ * A commit flushes twice: its pages, then the page that publishes them. Here no client reads between the two.
+ */
 const WINS_PER_COMMIT: Reach = {
   what: "wins per commit of raw LMDB, one after the other",
   value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "raw LMDB"),

@@ -12,14 +12,14 @@ import {
 const KINDS = ["upsert", "merge", "insert"] as const;
 const CLIENTS = [1, 64, 256];
 
-// Inserts come last: they make the tables larger than those of the other kinds.
+// Inserts come last, because they make the tables larger than the other kinds do.
 const cases = KINDS.flatMap((kind) => CLIENTS.map((clients) => writes(kind, clients)));
 
 function writes(kind: (typeof KINDS)[number], clients: number): Case {
   return {
     name: `${kind}, ${clients} ${clients === 1 ? "client" : "clients"}`,
     workload: { kind },
-    // A table for each case of inserts, so that each begins with the same size.
+    // Each case of inserts has its own table, so that all start at the same size.
     dataset: { table: kind === "insert" ? `insert${clients}` : "entities", entities: 10_000 },
     connections: clients,
     longOnly: kind === "merge" || clients === 256,
@@ -36,15 +36,16 @@ function reachesOf(kind: (typeof KINDS)[number], clients: number): Reach[] {
     throughputOf("raw LMDB", 0.7),
     ...tailLatencyOver("disk flush", 10),
     roundOfAllOver("disk flush", clients),
-    // Its flushes carry the same bytes, of as many clients, and no server.
+    // The disk flushes the same bytes, for as many clients, without a server.
     ...tailLatencyOver("raw LMDB"),
     timesFasterThan("azurite", kind === "insert" ? 7 : 15),
   ];
 }
 
 /**
- * In a closed loop everybody waits while everybody else is served, so its tail is that of a queue. Here
- * there is time for all: what is left is one's own group commit, and the one that was under way.
+ * In a closed loop every client waits while all others are served, so the tail is that of a queue. Here the
+ * server has time for all of them: what remains is the wait for a client's own group commit and the one in
+ * flight before it.
  */
 async function compareAtHalfPace(bench: Bench): Promise<void> {
   const { contenders } = bench.results.find(({ name }) => name === CLOSED_LOOP)!;

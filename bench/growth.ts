@@ -18,7 +18,7 @@ const WORKS = [
   { name: "insert", workload: { kind: "insert" } },
 ] as const;
 
-/** A table that grows beside one that stays small, so that noise meets both. */
+/** A growing table is measured next to one that stays small, so that noise affects both. */
 export const growth: Question = {
   name: "growth",
   asks: "Do queries, inserts and memory cost the same in a large table as in a small one?",
@@ -52,7 +52,7 @@ async function compareSizes(bench: Bench, entities: number, order: LoadOrder): P
       ),
     ],
   });
-  // Started anew: what loading left on a heap is not what the data costs.
+  // Restarted, because the heap that loading leaves behind is not a cost of the data.
   const large = (await bench.startRowhouse("large")).holds(dataset);
   const small = (await bench.startRowhouse("small")).holds(SMALL);
   const reach = (what: string, field: keyof Measurement, atMost: number): Reach => ({
@@ -80,7 +80,7 @@ async function compareSizes(bench: Bench, entities: number, order: LoadOrder): P
   await small.stop();
 }
 
-/** Into a new folder; answers the seconds it took. */
+/** Loads into a new folder and returns the seconds that took. */
 async function load(
   bench: Bench,
   name: string,
@@ -100,7 +100,7 @@ function rawBytes(entities: number): number {
   return entityJson(Math.floor(entities / 2)).length * entities;
 }
 
-/** The same contender, asked for entities of another dataset. */
+/** The same contender, with requests for the entities of another dataset. */
 function onDataset(contender: HttpContender, dataset: Dataset): Contender {
   const on = (work: Work) => ({ ...work, dataset });
   return {

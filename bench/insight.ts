@@ -26,7 +26,7 @@ export const insight: Question = {
         workload: { kind: "point-query" },
         dataset: { table: "entities", entities: 10_000 },
         connections: 32,
-        // What is looked for is less than two rounds differ by: many short ones.
+        // The difference sought is smaller than that between two rounds, so there are many short rounds.
         rounds: bench.options.short ? 15 : 40,
         reaches: [THROUGHPUT, CPU],
       },

@@ -4,7 +4,7 @@ import type { Contender, Work } from "./harness/contender.ts";
 import type { Question } from "./harness/question.ts";
 import { nodeOf } from "./harness/runtimes.ts";
 
-/** The newest of each of these lines stands beside the Node that runs this. */
+/** The newest version of each of these lines is compared with the Node that runs this. */
 const LINES = ["22", "24", "26"];
 
 const dataset = { table: "entities", entities: 10_000 };
@@ -41,7 +41,7 @@ export const nodeVersions: Question = {
     const nodes = new Map(executables.map((node) => [nameOf(node), node]));
     for (const { service, ...work } of WORKS) {
       const contenders: Contender[] = [];
-      // A server for each case: what one was asked before tells its compiler how to compile.
+      // Each case gets a new server, because earlier requests influence how its code is compiled.
       for (const [name, node] of nodes) {
         const data = `${work.name}, ${name}`;
         contenders.push(await bench.startRowhouse(name, { data, node, service }));

@@ -21,7 +21,7 @@ const REACHES: readonly Reach[] = [
   },
 ];
 
-/** The pattern library and hand-written code on the official client, turn by turn in one process. */
+/** The pattern library and hand-written code on the official client, in turns, in one process. */
 export const patterns: Question = {
   name: "patterns",
   asks: "What does the pattern library cost beside code by hand that sends the same requests?",
@@ -73,7 +73,7 @@ async function compareBuilds(bench: Bench, client: Client): Promise<void> {
   bench.record({ ...result, findings: [...result.findings, ...cpuFindings(rounds)] });
 }
 
-/** Round 0 warms up. */
+/** Round 0 is a warm-up. */
 async function inTurns(
   bench: Bench,
   client: Client,
@@ -83,7 +83,7 @@ async function inTurns(
 ): Promise<Comparison> {
   const rounds = new Map<string, Measurement[]>(HANDS.map((by) => [by, []]));
   for (let round = 0; round <= count; round++) {
-    // Whoever comes second finds the heap as the first left it, so they take turns in that too.
+    // The second one runs with the heap that the first one left, so they alternate in the order too.
     for (const by of round % 2 === 0 ? HANDS : [...HANDS].reverse()) {
       bench.progress.show(`${name}: round ${round} of ${count}, ${by}`);
       const { figures } = await client.ask(commandOf(by));
@@ -96,7 +96,7 @@ async function inTurns(
   return new Comparison(rounds);
 }
 
-/** Of the client's process: what is left when the machine is busy with others. */
+/** CPU of the client's process, a figure that holds even if other processes load the machine. */
 function cpuFindings(rounds: Comparison) {
   const micros = (by: Hand) =>
     Math.min(

@@ -19,7 +19,7 @@ const works = [
 
 /** Two front ends, the database and the load generators need a core each. */
 const hasCoreForEach = availableParallelism() >= 4;
-/** Of a core: two front ends, their database and their clients then fit into less than one together. */
+/** The share of a core, so that two front ends, their database and their clients fit into less than one. */
 const HELD_SHARE = 0.1;
 const ONE = "1 front end";
 const TWO = "2 front ends";
@@ -57,10 +57,10 @@ const THROUGHPUT: Reach = {
 };
 
 /**
- * What a second front end adds to reads. Where there are cores for all, as they are; and everywhere with
- * each front end held to a share of a core, so that it is the front ends that are too small, and the
- * database and the load generators have room: the throughput then shows whether twice the front ends
- * do twice the work, and the processor time of each part what that costs.
+ * What a second front end adds to reads: unlimited where there are enough cores and, on every machine, with
+ * each front end held to a share of a core. In the second form the front ends are the bottleneck and the
+ * database and the load generators have room: throughput then shows whether twice the front ends do twice the
+ * work, and the processor time of each part shows the cost.
  */
 async function compareFrontEnds(bench: Bench, flags: string[], databasePid: number): Promise<void> {
   const servers = [

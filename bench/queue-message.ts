@@ -3,7 +3,7 @@ import type { Question } from "./harness/question.ts";
 import { cpuOf, throughputOf, timesFasterThan } from "./harness/reaches.ts";
 
 const base = {
-  // Limits need entities to write among; the queue begins empty.
+  // The limits need entities to write among; the queue starts empty.
   dataset: { table: "messages", entities: 10_000 },
   connections: 64,
 } as const;
@@ -23,7 +23,7 @@ const cases: Case[] = [
   },
   {
     ...base,
-    // Of the messages that the case before has put, mostly more than are received in as long.
+    // Receives the messages that the case before has put, mostly more than it can receive in the same time.
     name: "Get and Delete Message, 64 clients",
     workload: { kind: "receive-message" },
     against: ["raw LMDB", "azurite"],

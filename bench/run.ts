@@ -87,7 +87,7 @@ process.exit(failed ? 1 : 0);
 async function answer(question: Question): Promise<QuestionResult> {
   progress.say(`── ${question.name}: ${question.asks}`);
   const bench = await Bench.open(options, progress, question.service);
-  // Whatever was measured before an error stays.
+  // Everything measured before an error is kept.
   let error: string | undefined;
   try {
     await question.run(bench);
@@ -109,7 +109,7 @@ async function answer(question: Question): Promise<QuestionResult> {
   };
 }
 
-/** What is measured is the compiled server, as users run it. */
+/** The compiled server is measured, as users run it. */
 function buildServer(): void {
   const compiler = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
   const root = fileURLToPath(new URL("..", import.meta.url));

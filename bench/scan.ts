@@ -5,7 +5,7 @@ import { PARTITION_ENTITIES } from "./load/dataset.ts";
 
 const ENTITIES = 100_000;
 
-/** The engine lends values instead of copying them, and so can a range read without server. */
+/** The engine lends values instead of copying them, and a range read without a server can do the same. */
 const NO_COPIES: Reach = {
   what: "throughput of raw LMDB, no copies",
   value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "raw LMDB, no copies"),

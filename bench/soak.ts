@@ -12,9 +12,9 @@ interface Sample extends Measurement {
 }
 
 /**
- * All operations mixed, for as long as one likes; the beginning is compared with the end. Meanwhile
- * slow readers have pages under way: a server that kept its snapshot for one of them could use no
- * page of its file again, which the size of the folder would tell.
+ * Mixes all operations for the given time and compares the beginning with the end. Slow readers keep pages in
+ * flight throughout: a server that held its snapshot for one of them could not reuse any page of its file,
+ * and the folder's size would show it.
  */
 export const soak: Question = {
   name: "soak",
@@ -85,5 +85,5 @@ function startSlowReaders(target: Target, dataset: Dataset): SlowReader[] {
 }
 
 const SLOW_READERS = 4;
-/** Of 1 MB. The buffers of a connection may hold a few, not all of them. */
+/** Pages of 1 MB. The buffers of a connection may hold a few of them, not all. */
 const PAGES_EACH = 64;

@@ -5,7 +5,9 @@ import type { Question } from "./harness/question.ts";
 const ONE = "1 worker";
 const TWO = "2 workers";
 
-/** Two workers and the load generator need a core each; with fewer the rate is told, not judged. */
+/**
+ * Two workers and the load generator need a core each; with fewer cores the rate is reported but not judged.
+ */
 const enoughCores = availableParallelism() >= 3;
 
 const works = [

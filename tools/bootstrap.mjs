@@ -1,5 +1,5 @@
-// The way in from a fresh clone, in plain JavaScript because nothing is installed yet:
-// installs what the lock file names, builds what is stale, then hands over.
+// The entry point of a fresh clone, in plain JavaScript because nothing is installed yet: installs what the
+// lock file lists, builds what is stale, then hands over.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ installWhenTheLockFileChanged();
 switch (command) {
   case "start":
     build();
-    // In this very process, so that a signal or an exit code has one process to travel through.
+    // In this process, so that signals and exit codes have only one process to pass through.
     process.argv.splice(1, process.argv.length, join(root, "cli/dist/main.js"), "serve", ...rest);
     await import("../cli/dist/main.js");
     break;
@@ -30,7 +30,7 @@ switch (command) {
   case "test":
     if (rest.length === 0) {
       check();
-      // The command that was built just now starts sooner than its sources do.
+      // The compiled command starts faster than its sources do.
       process.env.TEST_BUILT = "1";
     }
     hand(process.execPath, ["tools/test.mjs", ...rest]);
@@ -39,7 +39,7 @@ switch (command) {
     throw new Error(`Unknown command "${command}"; start, dev and test are known.`);
 }
 
-/** The stamp holds the lock file that was installed last, so an unchanged tree costs one comparison. */
+/** The stamp is a copy of the lock file installed last, so an unchanged tree costs one comparison. */
 function installWhenTheLockFileChanged() {
   const lock = readFileSync(join(root, "package-lock.json"), "utf8");
   const stamp = join(root, "node_modules/.rowhouse-lock");
@@ -66,7 +66,7 @@ function run(file, args) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** Runs to the end with the terminal's signals, which reach the whole process group. */
+/** Runs a command until it ends. The terminal sends its signals to the whole process group. */
 function hand(file, args) {
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
   run(file, args);

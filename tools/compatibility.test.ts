@@ -8,7 +8,7 @@ import { TABLE_OPERATIONS } from "@rowhouse/server/table/table-service";
 const page = readFileSync(new URL("../COMPATIBILITY.md", import.meta.url), "utf8");
 
 describe("COMPATIBILITY.md", () => {
-  it("judges everything it lists in one of four words", () => {
+  it("gives every row one of four verdicts: yes, partly, no, different", () => {
     const rows = page
       .split("\n")
       .filter((line) => /^\| (?!(Operation|Behaviour|Client) \|)/.test(line));
@@ -22,7 +22,7 @@ describe("COMPATIBILITY.md", () => {
     Blob: BLOB_OPERATIONS,
   };
   for (const [service, operations] of Object.entries(services)) {
-    it(`has a row for every operation of the ${service} service, and for no other`, () => {
+    it(`has a row for every operation of the ${service} service, and no other rows`, () => {
       const section = page
         .split(/^## /m)
         .find((each) => each.startsWith(`${service} service: operations`));

@@ -1,6 +1,6 @@
 import { ERROR_TEXTS, ERRORS } from "@rowhouse/protocol/errors";
 
-/** The manual's page of errors, made from the one table the server answers from. */
+/** The manual's page of errors, generated from the table that the server uses. */
 export function errorsPage(): string {
   const rows = Object.entries(ERRORS).map(
     ([code, [status, message]]) => `| \`${code}\` | ${status} | ${escapeCell(message)} |`,

@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 const documents = filesOf("", ".md");
 
-describe("Links between documents lead somewhere", () => {
+describe("Every link between documents leads to an existing file and heading", () => {
   for (const file of documents) {
     it(file, () => {
       const text = readFileSync(join(root, file), "utf8").replace(/^(```|~~~).*?^\1/gms, "");
@@ -24,7 +24,7 @@ describe("Links between documents lead somewhere", () => {
   }
 });
 
-describe("The page of a package, which is packed without the repository,", () => {
+describe("The README of a package, which is packed without the repository,", () => {
   const { workspaces } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   for (const folder of workspaces) {
     it(`links to nothing outside of ${folder}`, () => {
@@ -37,7 +37,7 @@ describe("The page of a package, which is packed without the repository,", () =>
   }
 });
 
-describe("Files that comments and documents name are there", () => {
+describe("Every .ts file named in a comment or document exists", () => {
   const sources = filesOf("", ".ts");
   const names = new Set(sources.flatMap((file) => endings(file)));
   for (const file of [...sources, ...documents]) {
@@ -50,7 +50,7 @@ describe("Files that comments and documents name are there", () => {
   }
 });
 
-/** A path as it may be named: whole, or from any of its folders on. */
+/** The forms in which a path may be named: whole, or from any of its folders on. */
 function endings(path: string): string[] {
   const parts = path.split("/");
   return parts.map((_, i) => parts.slice(i).join("/"));
@@ -60,7 +60,7 @@ function commentsOf(source: string): string {
   return Array.from(source.matchAll(/\/\*.*?\*\/|\/\/ .*?$/gms), ([comment]) => comment).join("\n");
 }
 
-/** Every file with this ending that belongs to the repository. */
+/** Every file of the repository with this ending. */
 function filesOf(folder: string, ending: string): string[] {
   return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
     if (/^(\.|node_modules$|dist$|rowhouse-data$)/.test(entry.name)) return [];
@@ -70,7 +70,7 @@ function filesOf(folder: string, ending: string): string[] {
   });
 }
 
-/** The anchors of a document's headings, as they are made everywhere. */
+/** The anchors of a document's headings, as Markdown renderers generate them. */
 function headingsOf(file: string): string[] {
   const text = readFileSync(join(root, file), "utf8");
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) =>

@@ -17,7 +17,7 @@ console.log(`npm run simulate -- --seed=${seed} --times=${values.times} repeats 
 
 for (const [index, file] of files.entries()) {
   console.log(`\n${file}, ${index + 1} of ${files.length}`);
-  // One by one and not under the test runner, which holds back what it knows until a file ends.
+  // One by one and without the test runner, which holds back a file's output until it ends.
   const node = ["--conditions=rowhouse-source", "--import", "tsx", "--test-reporter=spec"];
   const { status } = spawnSync(process.execPath, [...node, join(folder, file)], {
     cwd: root,
@@ -30,7 +30,7 @@ for (const [index, file] of files.entries()) {
 function readArguments() {
   try {
     return parseArgs({
-      // So many times as long as in `npm test`: together about three minutes.
+      // This many times as long as in `npm test`: together about three minutes.
       options: { seed: { type: "string" }, times: { type: "string", default: "20" } },
       allowPositionals: true,
     });

@@ -9,8 +9,8 @@ import { nodeOf } from "../bench/harness/runtimes.ts";
 /*
  * Runs the built server and the README's example on other versions of Node:
  *
- *     npm run smoke              the newest there is
- *     npm run smoke -- 22 24     the newest of each of these lines
+ *     npm run smoke              the newest version
+ *     npm run smoke -- 22 24     the newest version of each of these lines
  *
  * The runtimes come from the package registry and stay in `.build/runtimes`.
  */

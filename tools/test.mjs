@@ -1,4 +1,4 @@
-// Runs every *.test.ts below the folders named (default: all) with node's own runner.
+// Runs every *.test.ts below the given folders (default: all) with node's own test runner.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,13 +15,16 @@ if (missing)
 const files = folders.flatMap((path) => (path.endsWith(".ts") ? [path] : testFiles(path))).sort();
 if (files.length === 0) fail(`No *.test.ts below ${folders.join(", ")}.`);
 
-/** Most files of one process: fewer share what one of them breaks, more begin with half a second of CPU each. */
+/**
+ * The most files in one process: fewer limit what a broken file affects, more share half a second of CPU at
+ * start.
+ */
 const GROUP_FILES_MAX = 16;
 /** Folders whose files may share a process, one after the other. */
 const SHARING = /^(protocol|server|patterns|cli|bench|tools|tests\/wire\/(table|queue|blob)-)/;
 /**
- * What a file has that must have a process of its own: hooks of all that runs in it (`after` comes last,
- * and may be shared), its memory, its environment, what it prints, other processes.
+ * Marks a file that needs its own process: hooks that apply to the whole process (`after` runs last and may
+ * be shared), or use of its memory, its environment, its output or other processes.
  */
 const APART =
   /^(before|beforeEach|afterEach)\(|memoryUsage|heapUsed|\bgc\b|process\.(on|once|env|exit|stdout|stderr)\b|console\.|child_process|rowhouse-process|rowhouse-command|test-server|diagnostics_channel/m;
@@ -31,8 +34,8 @@ const { failed, broken } = await run(
 );
 process.exitCode = failed.length + broken.length === 0 ? 0 : 1;
 
-// Servers are started, killed and starved here, beside each other: what fails among everything is run once more alone.
-// A process of several files that ended by a crash has not said which of them it was.
+// Servers are started, killed and starved here while other tests run, so a file that fails in a full run is
+// run once more alone. If a process of several files crashed, any of them may be the cause.
 if (given.length === 0 && (broken.length > 0 || failed.length > 0) && failed.length <= 3) {
   const suspects = broken.flat();
   const once = [...new Set([...failed, ...suspects])];
@@ -51,7 +54,7 @@ if (given.length === 0 && (broken.length > 0 || failed.length > 0) && failed.len
   }
 }
 
-/** Neighbours that may share a process, together. */
+/** Groups neighboring files that may share a process. */
 function grouped(files) {
   const groups = [];
   const open = new Map();
@@ -73,14 +76,16 @@ function grouped(files) {
 }
 
 /**
- * Runs each group in a process.
- * @returns The files in which a test failed, and the groups of several whose process failed outside of tests.
+ * Runs each group in its own process.
+ * @returns The files in which a test failed, and the groups of several files whose process failed outside of
+ * a test.
  */
 async function run(groups) {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-tests-"));
   const list = join(folder, "failed");
   const programs = new Map(groups.map((group, i) => [programOf(group, folder, i), group]));
-  // What a failed test leaves open keeps its file from ending. Long forms, which name theirs, may take their time.
+  // Resources that a failed test leaves open keep its file from ending. Long runs, which name their files,
+  // get no timeout.
   const timeout = given.length > 0 ? [] : ["--test-timeout=480000"];
   const reporters = [
     ...["--test-reporter=spec", "--test-reporter-destination=stdout"],
@@ -95,14 +100,14 @@ async function run(groups) {
   const code = await new Promise((ended) => runner.on("exit", ended));
   const named = readFileSync(list, "utf8").split("\n").filter(Boolean);
   rmSync(folder, { recursive: true });
-  // A runner that was stopped, or could not begin, says nothing about files.
+  // A runner that was stopped, or could not start, says nothing about files.
   if (code !== 0 && named.length === 0) return { failed: groups.flat(), broken: [] };
   const broken = named.map((name) => programs.get(name)).filter((group) => group?.length > 1);
   const failed = named.filter((name) => !(programs.get(name)?.length > 1));
   return { failed: failed.map((name) => relative(root, resolve(root, name))), broken };
 }
 
-/** What node's runner is given for a group: its file, or a program that imports its files. */
+/** The path to give to node's runner for a group: its only file, or a program that imports its files. */
 function programOf(group, folder, i) {
   const [first, ...others] = group;
   if (others.length === 0) return first;

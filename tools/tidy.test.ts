@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 
-/** What each place may import, itself always included. The longest matching place counts. */
+/** What each folder may import, besides itself. The longest matching folder counts. */
 const ALLOWED: Record<string, readonly string[]> = {
   "protocol/src": [],
   "patterns/src": [],
@@ -66,7 +66,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   "cli/src": ["protocol/src", "server/src", "patterns/src"],
 };
 
-/** A service knows everything below it and neither of the others. */
+/** A service may import everything below it and neither of the other services. */
 function services(name: string): string[] {
   const below = [
     "protocol/src",
@@ -89,7 +89,7 @@ function services(name: string): string[] {
   return [`server/src/${name}`, ...below, ...beside];
 }
 
-/** Packages that only one place may know. */
+/** Packages that only the listed places may import. */
 const ONLY_IN: Record<string, readonly string[]> = {
   "node:http": ["server/src/http", "patterns/src/transport.ts"],
   "node:https": ["server/src/http", "patterns/src/transport.ts"],
@@ -100,13 +100,13 @@ const ONLY_IN: Record<string, readonly string[]> = {
   "fast-xml-parser": ["server/src/xml"],
 };
 
-/** What knows nothing of Node. */
+/** Folders that use nothing of Node. */
 const IN_BROWSERS = ["protocol/src", "server/src/query"];
 
-/** Tests, what only they use, and the promises they try on every engine, store or port. */
+/** Tests, files that only tests use, and the conformance suites for engines, stores and ports. */
 const FOR_TESTS = /\.test\.ts$|\/test-|conformance/;
 
-describe("Imports point the way ARCHITECTURE.md says", () => {
+describe("Every import points in a direction that ARCHITECTURE.md allows", () => {
   for (const file of sourceFiles()) {
     it(file, () => {
       for (const specifier of importsOf(file)) {
@@ -142,10 +142,10 @@ describe("Imports point the way ARCHITECTURE.md says", () => {
   }
 });
 
-/** Where processes begin. The entry points of patterns are for its users to import. */
+/** Entry points: nothing here imports them. Those of patterns are for its users to import. */
 const BEGINNINGS = ["server/src/server.ts", "cli/src/main.ts", "patterns/src/"];
 
-describe("Files that only tests use are called test-….ts", () => {
+describe("Every file that only tests import is named test-….ts", () => {
   const imported = new Set(
     sourceFiles()
       .filter((file) => !FOR_TESTS.test(file))
@@ -180,7 +180,7 @@ function importsOf(file: string): string[] {
   );
 }
 
-/** The file of this repository an import means; undefined for packages. */
+/** The file of this repository that an import refers to; undefined for packages. */
 function targetOf(file: string, specifier: string): string | undefined {
   if (specifier.startsWith("."))
     return normalize(relative(root, join(root, dirname(file), specifier)));

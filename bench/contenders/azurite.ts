@@ -9,7 +9,7 @@ export const AZURITE_VERSION = "3.37.0";
 const FOLDER = fileURLToPath(new URL("../.peer", import.meta.url));
 const PROGRAMS = `${FOLDER}/node_modules/.bin`;
 
-/** The emulator, from npm and in a folder that only the bench knows. */
+/** The emulator, installed from npm into a folder that only the bench uses. */
 export function installAzurite(): void {
   if (existsSync(PROGRAMS)) return;
   mkdirSync(FOLDER, { recursive: true });

@@ -2,16 +2,16 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { answerCommands } from "../harness/bench-process.ts";
 
-/** What to answer to every request from now on. */
+/** The answer to every request from now on. */
 export interface BareAnswer {
   readonly status: number;
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   readonly headers: readonly string[];
   readonly body: Uint8Array;
 }
 
-// The limit of anything served through node:http: it reads the request, body included, looks at
-// nothing, and answers bytes it holds ready.
+// The limit of any server on node:http: it reads the request, body included, ignores its content, and sends
+// prepared bytes.
 let answer: BareAnswer = { status: 404, headers: [], body: new Uint8Array() };
 
 const server = createServer((request, response) => {
@@ -22,7 +22,7 @@ const server = createServer((request, response) => {
     request.on("end", () => respond(response));
   }
 });
-// Clients of the bench stay for minutes.
+// The bench's clients stay connected for minutes.
 server.keepAliveTimeout = 600_000;
 
 function ignore(): void {}

@@ -5,7 +5,7 @@ import type { Measurement } from "../harness/measurement.ts";
 import type { Progress } from "../harness/progress.ts";
 import type { BareAnswer } from "./bare-http-process.ts";
 
-/** node:http and nothing else, answering what Rowhouse answers: same status, headers and body. */
+/** node:http alone, sending what Rowhouse sends: same status, headers and body. */
 export class BareHttp implements Contender {
   readonly name = "bare node:http";
   readonly #process: BenchProcess<BareAnswer, number>;
@@ -41,7 +41,7 @@ export class BareHttp implements Contender {
     return new BareHttp(process, http, original);
   }
 
-  /** Asks the original once and learns its answer by heart. */
+  /** Sends one request to the original and records its answer. */
   async prepare(work: Work): Promise<void> {
     await this.#original.prepare(work);
     const { body, head } = await this.#original.sample(work);
@@ -65,7 +65,7 @@ export class BareHttp implements Contender {
   }
 }
 
-/** Without those that node:http writes by itself. */
+/** Without the headers that node:http writes itself. */
 function toHeaders(head: string): string[] {
   const headers: string[] = [];
   for (const line of head.split("\r\n").slice(1)) {

@@ -11,7 +11,7 @@ export interface FlushCommand extends Window {
 const page = Buffer.alloc(4096, 1);
 let file: number | undefined;
 
-/** Appends 4 KB and waits until they are on the disk, again and again. */
+/** Appends 4 KB and waits for the flush, in a loop. */
 answerCommands<FlushCommand, Figures>(async (command) => {
   file ??= openSync(command.file, "a");
   const stopwatch = new Stopwatch(command, 1);

@@ -4,7 +4,7 @@ import type { Figures } from "../harness/figures.ts";
 import { ProcessContender } from "../harness/process-contender.ts";
 import type { FlushCommand } from "./disk-flush-process.ts";
 
-/** What the disk itself takes for one flush: no durable write is faster. */
+/** The time of one flush of the disk: no durable write is faster. */
 export class DiskFlush extends ProcessContender<FlushCommand> {
   readonly name = "disk flush";
   readonly #file: string;

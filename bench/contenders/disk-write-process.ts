@@ -11,7 +11,7 @@ export interface WriteCommand extends Window {
 
 const chunk = Buffer.alloc(1 << 20, 1);
 
-/** Writes a new file, waits until it is on the disk, and removes it, again and again. */
+/** Writes a new file, waits for the flush, and removes the file, in a loop. */
 answerCommands<WriteCommand, Figures>(async (command) => {
   const stopwatch = new Stopwatch(command, 1);
   while (stopwatch.goesOn()) {

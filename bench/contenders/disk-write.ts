@@ -4,7 +4,7 @@ import type { Figures } from "../harness/figures.ts";
 import { ProcessContender } from "../harness/process-contender.ts";
 import type { WriteCommand } from "./disk-write-process.ts";
 
-/** What the disk takes for as many bytes as an upload has, flush included. */
+/** The time that the disk needs to write and flush as many bytes as an upload has. */
 export class DiskWrite extends ProcessContender<WriteCommand> {
   readonly name = "disk write";
   readonly #file: string;

@@ -12,14 +12,14 @@ export interface FrontEndsOptions {
   readonly name: string;
   readonly servers: readonly ServerProcess[];
   readonly databasePid: number;
-  /** Of a core, that each front end is held to; none: all it gets. */
+  /** The share of a core that each front end is held to; undefined: no limit. */
   readonly share?: number | undefined;
 }
 
-/** Front ends over one database that holds the data already, each with a load generator of its own. */
+/** Front ends over one database that already holds the data, each with its own load generator. */
 export class FrontEnds implements Contender {
   readonly name: string;
-  /** Of the database, for an operation, in the rounds measured last. */
+  /** CPU microseconds of the database per operation, for the rounds measured last. */
   databaseMicros: readonly number[] = [];
   readonly #options: FrontEndsOptions;
   readonly #loads: readonly LoadGenerator[];
@@ -40,11 +40,11 @@ export class FrontEnds implements Contender {
 
   async prepare(): Promise<void> {}
 
-  /** Each front end has `connections` of its own. */
+  /** Opens `connections` connections to each front end. */
   async measure({ connections, dataset, workload }: Work, window: Window): Promise<Measurement> {
     const { databasePid, servers, share } = this.#options;
     const quota = share === undefined ? undefined : new CpuQuota(pidsOf(servers), share);
-    // Without a warm-up, so that what the database does is counted over the same time.
+    // Without a warm-up, so that the database's CPU and the operations are counted over the same time.
     const until = { warmUpMs: 0, windowMs: window.warmUpMs + window.windowMs };
     const before = cpuMicros(databasePid);
     try {
@@ -91,7 +91,7 @@ function pidsOf(servers: readonly ServerProcess[]): number[] {
   return servers.map(({ pid }) => pid);
 }
 
-/** Of load generators that ran at the same time. */
+/** Combines the figures of load generators that ran at the same time. */
 function together(results: readonly LoadResult[]): Figures {
   const sum = (field: "operations" | "failures" | "serverCpuMicros" | "clientCpuMicros") =>
     results.reduce((total, result) => total + result[field], 0);

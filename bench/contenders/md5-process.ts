@@ -10,7 +10,7 @@ export interface SumCommand extends Window {
 
 const chunk = Buffer.alloc(1 << 20, 1);
 
-/** Sums so many bytes with MD5, again and again. */
+/** Computes the MD5 of this many bytes, in a loop. */
 answerCommands<SumCommand, Figures>(async (command) => {
   const stopwatch = new Stopwatch(command, 1);
   while (stopwatch.goesOn()) {

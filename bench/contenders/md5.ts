@@ -4,7 +4,7 @@ import type { Figures } from "../harness/figures.ts";
 import { ProcessContender } from "../harness/process-contender.ts";
 import type { SumCommand } from "./md5-process.ts";
 
-/** What the checksum alone takes that an upload in one request is answered with. */
+/** The time of the checksum alone, which an upload in one request is answered with. */
 export class Md5Alone extends ProcessContender<SumCommand> {
   readonly name = "MD5 alone";
 

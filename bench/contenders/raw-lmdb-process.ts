@@ -7,24 +7,24 @@ import { BLOCK_BYTES } from "../load/blob-workloads.ts";
 import { entityJson, PARTITION_ENTITIES, partitionKey, rowKey } from "../load/dataset.ts";
 import { Client } from "../load/workload.ts";
 
-/** One environment for each directory; opened and filled when it is first named. */
+/** One environment for each directory, opened and filled when it is first named. */
 export interface RawCommand extends Window {
   readonly directory: string;
   readonly entities: number;
-  /** Whether values and keys that are read are copied, which is how the binding comes. */
+  /** Whether the binding copies the keys and values it reads, which is its default. */
   readonly copies: boolean;
   readonly clients: number;
   readonly run: number;
   readonly work: RawWork;
 }
 
-/** Reads of `rows` neighbours that touch each value, or commits of `puts` entries. */
+/** Reads of `rows` neighboring entries that touch each value, or commits of `puts` entries. */
 export type RawWork =
   | { readonly kind: "read"; readonly rows: number }
   | { readonly kind: "commit"; readonly puts: number; readonly keys: "new" | "existing" }
-  /** A commit of one block at the end of one of so many logs. */
+  /** A commit of one block to the end of one of this many logs. */
   | { readonly kind: "append"; readonly logs: number }
-  /** Two commits: a new entry, which is removed at once. */
+  /** Two commits: a new entry, then its removal. */
   | { readonly kind: "put and remove" };
 
 type Environment = RootDatabase<Uint8Array, Buffer>;
@@ -54,7 +54,7 @@ async function environmentFor({ copies, directory, entities }: RawCommand): Prom
   const environment = open<Uint8Array, Buffer>({
     path: directory,
     pageSize: 8192,
-    // As Rowhouse's engine: the flush is inside the commit, a promise that resolves is durable.
+    // As in Rowhouse's engine, the flush is part of the commit: a promise that resolves is durable.
     overlappingSync: false,
     ...(copies ? COPYING : LENDING),
   });
@@ -66,7 +66,7 @@ async function environmentFor({ copies, directory, entities }: RawCommand): Prom
 const UNREAD_KEY = Buffer.alloc(0);
 const COPYING = { encoding: "binary", keyEncoding: "binary" } as const;
 
-/** Values stand where the binding reads them, until it reads the next; keys are not read at all. */
+/** Values stay in the binding's buffer until it reads the next one; keys are not read at all. */
 const LENDING = {
   keyEncoder: { writeKey, readKey: () => UNREAD_KEY },
   encoder: { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value },
@@ -124,7 +124,7 @@ function touchRange(environment: Environment, first: number, rows: number): void
   if (found < rows) throw new Error(`${found} entries were read, ${rows} are there.`);
 }
 
-/** Reads the first and the last byte, so that the pages of the value are really there. */
+/** Reads the first and the last byte, so that the value's pages are really loaded. */
 function touch(value: Uint8Array | undefined): void {
   if (value?.[0] !== OPENING_BRACE || value[value.length - 1] !== CLOSING_BRACE) {
     throw new Error("An entry is missing.");
@@ -182,7 +182,7 @@ const passingKeys: Commit = async (environment, client, { entities }) => {
   await environment.remove(key);
 };
 
-/** Neighbours of a random entry, all in one transaction, as `Requests.insert` places them. */
+/** Neighbors of a random entry, all in one transaction, placed as `Requests.insert` places them. */
 function newKeys(puts: number): Commit {
   return (environment, client, { entities }) => {
     const index = client.random(entities);

@@ -9,7 +9,7 @@ import { TRANSACTION_ENTITIES } from "../load/requests.ts";
 import type { WorkloadKind } from "../load/workload.ts";
 import type { RawCommand, RawWork } from "./raw-lmdb-process.ts";
 
-/** As the binding comes, which copies what it reads, or told not to. */
+/** With the binding's default, which copies what it reads, or without copying. */
 export type RawLmdbName = "raw LMDB" | "raw LMDB, no copies";
 
 /** The storage binding alone: the same reads and durable commits, without server or client. */
@@ -33,7 +33,7 @@ export class RawLmdb extends ProcessContender<RawCommand> {
     return new RawLmdb(name, await BenchProcess.start(module, "server"), folder);
   }
 
-  /** The environment is opened and filled by a first command that measures nothing. */
+  /** The first command opens and fills the environment and measures nothing. */
   async prepare(work: Work): Promise<void> {
     mkdirSync(join(this.#folder, work.dataset.table), { recursive: true });
     await this.process.ask({
@@ -48,7 +48,7 @@ export class RawLmdb extends ProcessContender<RawCommand> {
       directory: join(this.#folder, work.dataset.table),
       entities: work.dataset.entities,
       copies: this.name === "raw LMDB",
-      // Those who contend for one entity can only commit one after the other.
+      // Clients that contend for one entity can only commit one after the other.
       clients: work.workload.kind === "contended-update" ? 1 : work.connections,
       run: this.#run++,
       work: toRawWork(work.workload, work.dataset.entities),

@@ -14,12 +14,12 @@ export interface RawPostgresCommand extends Window {
   readonly work: RawPostgresWork;
 }
 
-/** A row read by its key, or so many rows inserted by one statement, which is durable as a whole. */
+/** Reads a row by its key, or inserts this many rows in one statement, which is durable as a whole. */
 export type RawPostgresWork = { readonly kind: "read" } | { readonly insert: number };
 
 type Operation = (client: Client) => Promise<unknown>;
 
-/** As many connections as a front end writes over. */
+/** As many connections as a front end uses for writing. */
 const CONNECTIONS = 16;
 const ROWS_KNOWN = 5000;
 
@@ -48,7 +48,7 @@ async function loop(client: Client, operation: Operation, stopwatch: Stopwatch):
   }
 }
 
-/** Of rows that hold entities, whoever wrote them. */
+/** Reads rows that hold entities, whichever contender wrote them. */
 async function readsOf(pool: pg.Pool): Promise<Operation> {
   const { rows } = await pool.query(
     `SELECT pk, sk FROM rh_kv WHERE length(val) > 500 LIMIT ${ROWS_KNOWN}`,
@@ -61,7 +61,7 @@ async function readsOf(pool: pg.Pool): Promise<Operation> {
   };
 }
 
-/** Neighbours of a random entry, as `Requests.insert` places them, in a partition of their own. */
+/** Neighbors of a random entry, placed as `Requests.insert` places them, in a partition of their own. */
 function insertsOf(pool: pg.Pool, count: number, entities: number): Operation {
   const tuples = Array.from({ length: count }, (_, i) => `($1, $${2 * i + 2}, 1, $${2 * i + 3})`);
   const text = `INSERT INTO rh_kv (pk, sk, ver, val) VALUES ${tuples}`;

@@ -22,7 +22,7 @@ export class RawPostgres extends ProcessContender<RawPostgresCommand> {
     return new RawPostgres(await BenchProcess.start(module, "server"), url);
   }
 
-  /** The table is there and filled by whoever is compared with it. */
+  /** The contender it is compared with has created and filled the table. */
   async prepare(): Promise<void> {}
 
   protected command(work: Work, window: Window): RawPostgresCommand {

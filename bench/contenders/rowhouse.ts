@@ -12,7 +12,7 @@ export interface RowhouseOptions {
   readonly cores?: Cores;
   readonly workers?: number;
   readonly node?: string;
-  /** More flags of `rowhouse serve`. */
+  /** More flags for `rowhouse serve`. */
   readonly flags?: readonly string[];
 }
 

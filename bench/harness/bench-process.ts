@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { type Cores, spawnNode } from "./cores.ts";
 
-/** A module of the bench in a process of its own, asked one thing at a time. */
+/** A module of the bench in its own process, which answers one command at a time. */
 export class BenchProcess<Command, Result> {
   readonly pid: number;
   readonly #child: ChildProcess;
@@ -13,7 +13,7 @@ export class BenchProcess<Command, Result> {
     this.pid = pid;
   }
 
-  /** `packages`: whether it imports ours as they are shipped, compiled, or from their sources. */
+  /** `packages`: whether it imports our packages compiled, as they are shipped, or from their sources. */
   static async start<Command, Result>(
     module: URL,
     cores: Cores,
@@ -64,7 +64,7 @@ interface Reply<Result> {
   readonly error?: string;
 }
 
-/** The other end: answers every command of the parent until the parent ends this process. */
+/** The other end: answers the parent's commands until the parent ends this process. */
 export function answerCommands<Command, Result>(
   answer: (command: Command) => Promise<Result>,
 ): void {

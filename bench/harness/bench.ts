@@ -21,9 +21,9 @@ import { type CaseResult, describe, toCaseResult } from "./results.ts";
 import type { ServerProcess } from "./server-process.ts";
 
 export interface BenchOptions {
-  /** About a minute for each question. */
+  /** Spends about a minute on each question. */
   readonly short: boolean;
-  /** Also the sizes that take an hour. */
+  /** Includes the sizes that take an hour. */
   readonly full: boolean;
   /** Length of a soak. */
   readonly minutes: number | undefined;
@@ -32,11 +32,11 @@ export interface BenchOptions {
 export interface RowhouseForm
   extends Pick<RowhouseOptions, "cores" | "flags" | "node" | "workers"> {
   readonly data?: string;
-  /** Default: that of the question. */
+  /** Default: the question's service. */
   readonly service?: ServiceName;
 }
 
-/** What a question works with. Everything it starts ends with it. */
+/** The environment of one question. Everything it starts ends with it. */
 export class Bench {
   readonly options: BenchOptions;
   readonly progress: Progress;
@@ -65,7 +65,7 @@ export class Bench {
     progress: Progress,
     service: ServiceName = "table",
   ): Promise<Bench> {
-    // Beside the sources, so on a real disk: a temporary folder is often memory.
+    // Next to the sources, so on a real disk: a temporary folder is often in memory.
     const folder = fileURLToPath(new URL(`../.data/${process.pid}`, import.meta.url));
     mkdirSync(folder, { recursive: true });
     folders.add(folder);
@@ -74,7 +74,7 @@ export class Bench {
     return new Bench(options, progress, service, folder, load);
   }
 
-  /** Rowhouse and what each case sets beside it, one case after the other. */
+  /** Compares Rowhouse with the opponents of each case, one case after the other. */
   async compareAll(cases: readonly Case[]): Promise<void> {
     const asked = cases.filter(({ longOnly }) => !(longOnly && this.options.short));
     const turns = asked.reduce((sum, { against }) => sum + against.length + 1, 0);
@@ -85,13 +85,13 @@ export class Bench {
     }
   }
 
-  /** A B C, A B C, …: each contender in each round, alone on the machine while its turn lasts. */
+  /** Measures A B C, A B C, …: each contender in each round, alone on the machine during its turn. */
   async compare(
     work: Work & {
       readonly name: string;
       readonly reaches?: readonly Reach[];
       readonly rows?: number;
-      /** Default 3 in the short form, 5 in the long one. */
+      /** Default: 3 in the short form, 5 in the long one. */
       readonly rounds?: number;
     },
     contenders: readonly Contender[],
@@ -101,7 +101,7 @@ export class Bench {
     for (const contender of this.#contenders.values()) contender.pause();
     const rounds = new Map<string, Measurement[]>(contenders.map(({ name }) => [name, []]));
     const count = work.rounds ?? (this.options.short ? 3 : 5);
-    // Round 0 only warms up: code is compiled, pages are read. A server takes a second for that.
+    // Round 0 is a warm-up: code is compiled and pages are read. A server needs a second for that.
     const warmUp = { ...window, windowMs: Math.max(window.windowMs, 1000) };
     for (let round = 0; round <= count; round++) {
       for (const contender of contenders) {
@@ -123,25 +123,25 @@ export class Bench {
     for (const line of describe(result)) this.progress.say(line);
   }
 
-  /** The Rowhouse all cases of a question share. */
+  /** The Rowhouse that all cases of a question share. */
   async rowhouse(): Promise<HttpContender> {
     const existing = this.#contenders.get("rowhouse");
     return existing instanceof HttpContender ? existing : this.startRowhouse("rowhouse");
   }
 
-  /** Another Rowhouse, on a folder named after it unless `data` names one. */
+  /** Starts another Rowhouse, on a folder of the same name unless `data` names one. */
   async startRowhouse(name: string, options: RowhouseForm = {}): Promise<HttpContender> {
     return this.#http(name, await this.startServer(name, options));
   }
 
-  /** A Rowhouse that the question itself measures and stops. */
+  /** Starts a Rowhouse that the question measures and stops itself. */
   startServer(name: string, { data = name, ...rest }: RowhouseForm = {}): Promise<ServerProcess> {
     const logFile = join(this.#folder, `${name}.log`);
     const service = this.#service;
     return startRowhouse({ service, ...rest, directory: this.folder(data), logFile });
   }
 
-  /** A folder on the disk that is measured; removed at the end. */
+  /** A folder on the measured disk; removed at the end. */
   folder(name: string): string {
     const folder = join(this.#folder, name);
     mkdirSync(folder, { recursive: true });
@@ -194,9 +194,9 @@ export class Bench {
   }
 
   /**
-   * The short form shares its time among all turns of a question. In the long one a contender stands still
-   * while the others have theirs, for so long that V8 takes it for idle and collects its whole heap once it
-   * goes on: that belongs to the warm-up, or it is the p99.9 of every round (20 ms instead of 5).
+   * The short form divides its time among all turns of a question. In the long form a contender is paused
+   * while the others run, so long that V8 considers it idle and collects its whole heap when it resumes. The
+   * warm-up must cover that, or it becomes the p99.9 of every round (20 ms instead of 5).
    */
   #window(turnsOfARound: number): Window {
     if (!this.options.short) return { warmUpMs: 1000, windowMs: 2000 };
@@ -205,11 +205,11 @@ export class Bench {
   }
 }
 
-/** What is left of a bench that was stopped in the middle. */
+/** The folders to remove when a bench is stopped in the middle. */
 const folders = new Set<string>();
 process.once("exit", () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Leaves some of the minute for starting and filling. */
+/** Leaves part of the minute for starting and filling. */
 const SHORT_FORM_MS = 36_000;

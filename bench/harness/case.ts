@@ -2,11 +2,11 @@ import type { RawLmdbName } from "../contenders/raw-lmdb.ts";
 import type { Comparison } from "./comparison.ts";
 import type { Work } from "./contender.ts";
 
-/** Work that Rowhouse does beside limits and peer, turn by turn. */
+/** Work that Rowhouse and its limits or peer do in turns. */
 export interface Case extends Work {
   readonly name: string;
   readonly against: readonly Opponent[];
-  /** Entities an operation reads or writes, where it is more than one. */
+  /** Entities that one operation reads or writes, if more than one. */
   readonly rows?: number;
   readonly reaches?: readonly Reach[];
   /** Left out of the short form. */
@@ -21,7 +21,7 @@ export type Opponent =
   | "MD5 alone"
   | "azurite";
 
-/** What a comparison should show. */
+/** The ratio that a comparison should reach. */
 export interface Reach {
   readonly what: string;
   readonly value: (comparison: Comparison) => number;

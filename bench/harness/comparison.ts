@@ -16,7 +16,7 @@ export class Comparison {
     return medianOf(this.rounds(contender));
   }
 
-  /** Median of the ratios of each round: what both met in the same seconds cancels out. */
+  /** Median of each round's ratio, so that noise in the same seconds cancels out. */
   ratio(field: keyof Measurement, numerator: string, denominator: string): number {
     const below = this.rounds(denominator);
     return median(this.rounds(numerator).map((above, i) => above[field] / below[i]![field]));

@@ -2,8 +2,8 @@ import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from "node:chi
 import { availableParallelism } from "node:os";
 
 /**
- * The last core belongs to the load generator, all others to the server under test, so that neither
- * waits for the other's turn. Without `taskset`, or with one core only, nobody is pinned.
+ * The last core runs the load generator, all others the server under test, so that neither waits for the
+ * other. Without `taskset`, or with one core only, nothing is pinned.
  */
 const pinned =
   availableParallelism() > 1 && spawnSync("taskset", ["--version"]).error === undefined;
@@ -17,12 +17,13 @@ export const CORES_DESCRIPTION = !pinned
 
 const children = new Set<ChildProcess>();
 
-// Whatever ends the bench, also an interrupt, ends what it started; a paused process hears SIGKILL only.
+// However the bench ends, also by an interrupt, its processes end too; a paused process reacts to SIGKILL
+// only.
 process.on("exit", () => {
   for (const child of children) child.kill("SIGKILL");
 });
 
-/** Starts Node on its cores. The process answers to its own id: `taskset` becomes what it starts. */
+/** Starts Node on its cores. The child's id is Node's own, because `taskset` replaces itself with it. */
 export function spawnNode(
   cores: Cores,
   args: readonly string[],

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Holds processes to a share of a core each, as a container's limit does: one that has used more than
- * its share is stopped until time has caught up. So few cores can show what many would: a process
- * that is held is the bottleneck, whatever else shares the machine. Linux only.
+ * Holds each process to a share of a core, as a container's limit does: a process that has used more than its
+ * share is stopped until enough time has passed. A few cores can then show the effect of many: the limited
+ * process is the bottleneck, whatever else shares the machine. Linux only.
  */
 export class CpuQuota {
   readonly #held: Held[];
@@ -22,7 +22,7 @@ export class CpuQuota {
   }
 }
 
-/** What is not used in this time is lost, so that nobody saves up for a burst. */
+/** Unused time expires, so that no process saves up for a burst. */
 const SAVED_MS_MAX = 20;
 
 class Held {
@@ -30,7 +30,7 @@ class Held {
   readonly #share: number;
   #usedMs: number;
   #at = performance.now();
-  /** Milliseconds of processor time that may be used yet; below zero: owed. */
+  /** Milliseconds of processor time left to use; negative: overdrawn. */
   #creditMs = 0;
   #isStopped = false;
 
@@ -61,7 +61,7 @@ class Held {
   }
 }
 
-/** To the nanosecond, where `/proc/PID/stat` counts hundredths of a second. */
+/** In nanoseconds, where `/proc/PID/stat` counts hundredths of a second. */
 function mainThreadMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, "latin1").split(" ")[0]) / 1e6;
 }

@@ -9,7 +9,7 @@ import {
 import { ResponseReader } from "../load/response-reader.ts";
 import { SharedKeyWriter } from "../load/shared-key-writer.ts";
 
-/** One request on a connection of its own: for setting up, never for measuring. */
+/** Sends one request on its own connection: for setup, never for measuring. */
 function exchange(target: Target, request: string): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const reader = new ResponseReader();
@@ -49,7 +49,7 @@ function creation(target: Target, name: string): string {
   }
 }
 
-/** Whether the server answers signed requests yet. */
+/** Whether the server already answers signed requests. */
 export async function isReady(target: Target): Promise<boolean> {
   try {
     const request =
@@ -62,7 +62,7 @@ export async function isReady(target: Target): Promise<boolean> {
   }
 }
 
-/** A token for everything in one table, valid for a day. */
+/** A token for every permission on one table, valid for a day. */
 export function tableSas(target: Target, table: string): string {
   const version = "2019-02-02";
   const expiry = `${new Date(Date.now() + 86_400_000).toISOString().slice(0, 19)}Z`;

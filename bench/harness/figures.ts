@@ -1,14 +1,14 @@
-/** What one run of one contender measured, as the measuring process hands it over. */
+/** What one run of one contender measured, as the measuring process reports it. */
 export interface Figures {
   readonly operations: number;
   readonly failures: number;
-  /** The first answer nobody expected, whole; "" if there was none. */
+  /** The first unexpected answer, whole; "" if there was none. */
   readonly firstFailure: string;
   readonly milliseconds: number;
   readonly serverCpuMicros: number;
-  /** Of the load generator; 0 where a contender needs none. */
+  /** CPU of the load generator; 0 for a contender that needs none. */
   readonly clientCpuMicros: number;
-  /** Of everything on the machine, on all cores. */
+  /** CPU of everything on the machine, on all cores. */
   readonly machineCpuMicros: number;
   /** Counts of latencies, in the buckets of `Histogram`. */
   readonly latencies: Uint32Array;

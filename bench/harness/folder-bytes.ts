@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** What a folder takes on the disk; holes in sparse files take nothing. */
+/** The disk space that a folder uses; holes in sparse files use none. */
 export function folderBytes(folder: string): number {
   let bytes = 0;
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {

@@ -20,7 +20,7 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-/** A server that the load generator talks to. */
+/** A server that receives requests from the load generator. */
 export class HttpContender implements Contender {
   readonly name: string;
   readonly server: RunningServer;
@@ -53,7 +53,7 @@ export class HttpContender implements Contender {
     return toMeasurement(result, privateMemoryMb(this.server.pid));
   }
 
-  /** One operation; what was answered to it last. */
+  /** Runs one operation and returns the last answer to it. */
   async sample(work: Work): Promise<LoadResult["answer"]> {
     const { answer, failures, firstFailure } = await this.#ask(
       { ...work, connections: 1 },
@@ -64,13 +64,13 @@ export class HttpContender implements Contender {
     return answer;
   }
 
-  /** Takes a table to be there already: the server was opened on a folder that holds it. */
+  /** Assumes that the table exists: the server was opened on a folder that contains it. */
   holds({ table }: Dataset): this {
     this.#filled.add(table);
     return this;
   }
 
-  /** Creates the table of the dataset and all its entities, unless they are there. */
+  /** Creates the dataset's table and all its entities, unless they exist. */
   async fill({ entities, table }: Dataset, order: LoadOrder): Promise<void> {
     if (this.#filled.has(table)) return;
     if (entities % PARTITION_ENTITIES !== 0) {
@@ -121,7 +121,7 @@ export class HttpContender implements Contender {
   }
 }
 
-/** Between two slices the progress is shown. */
+/** Progress is shown between two slices. */
 const SLICE_TRANSACTIONS = 500;
 
 let nextRun = 1;

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { Histogram } from "../load/histogram.ts";
 import type { Figures } from "./figures.ts";
 
-/** One run in the units of the report. */
+/** One run, in the units of the report. */
 export interface Measurement {
   readonly operationsPerSecond: number;
   readonly p50Ms: number;
@@ -12,10 +12,10 @@ export interface Measurement {
   /** Of one core; several threads may use more than one. */
   readonly serverCpuShare: number;
   readonly clientCpuShare: number;
-  /** What others took of all cores: on a quiet machine next to nothing. */
+  /** The share of all cores that other processes used: almost none on a quiet machine. */
   readonly othersCpuShare: number;
   readonly privateMemoryMb: number;
-  /** Operations of the client served least, over those of the client served most. */
+  /** Operations of the client served least, divided by those of the client served most. */
   readonly fairness: number;
   readonly failures: number;
 }
@@ -40,7 +40,7 @@ export function toMeasurement(figures: Figures, privateMemoryMb: number): Measur
   };
 }
 
-/** Field by field, whatever the order of the rounds. */
+/** Takes the median of each field separately. */
 export function medianOf(measurements: readonly Measurement[]): Measurement {
   const first = measurements[0];
   if (first === undefined) throw new Error("There is no median of nothing.");

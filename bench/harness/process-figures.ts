@@ -2,28 +2,28 @@ import { readdirSync, readFileSync } from "node:fs";
 import { cpus } from "node:os";
 
 /**
- * What Linux knows of a process and of the workers it started. Elsewhere every figure is NaN and
- * the report leaves it out.
+ * Linux's figures for a process and the workers it started. Elsewhere every figure is NaN and the report
+ * omits it.
  */
 export function cpuMicros(pid: number): number {
   let ticks = 0;
   for (const member of family(pid)) {
     const stat = read(`/proc/${member}/stat`);
-    // The command in parentheses may hold anything; the fields are counted after it.
+    // The command in parentheses may contain anything, so fields are counted after it.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     ticks += Number(fields[USER_TIME] ?? Number.NaN) + Number(fields[SYSTEM_TIME] ?? Number.NaN);
   }
   return ticks * MICROS_PER_TICK;
 }
 
-/** What all cores together worked since the machine started, for whomever. */
+/** CPU time that all processes on all cores have used since the machine started. */
 export function machineCpuMicros(): number {
   let milliseconds = 0;
   for (const { times } of cpus()) milliseconds += times.user + times.nice + times.sys + times.irq;
   return milliseconds * 1000 + stolenMicros();
 }
 
-/** What the host of a virtual machine gave to others while somebody here could have run. */
+/** CPU time that a virtual machine's host gave to others while a process here could have run. */
 function stolenMicros(): number {
   const fields = /^cpu +(.*)$/m.exec(read("/proc/stat"))?.[1]?.split(" ");
   return Number(fields?.[STOLEN_TIME] ?? 0) * MICROS_PER_TICK;
@@ -31,7 +31,7 @@ function stolenMicros(): number {
 
 const STOLEN_TIME = 7;
 
-/** Private memory, in MiB: what a process holds beyond mapped files. */
+/** Private memory in MiB: what a process uses besides mapped files. */
 export function privateMemoryMb(pid: number): number {
   let kilobytes = 0;
   for (const member of family(pid)) {
@@ -44,10 +44,10 @@ export function privateMemoryMb(pid: number): number {
 
 const USER_TIME = 11;
 const SYSTEM_TIME = 12;
-/** USER_HZ is 100 on every architecture Node runs on. */
+/** USER_HZ is 100 on every architecture that Node runs on. */
 const MICROS_PER_TICK = 10_000;
 
-/** A process and all it started, as far as they run. */
+/** A process and its descendants that still run. */
 export function family(pid: number): number[] {
   const members = [pid];
   for (const task of list(`/proc/${pid}/task`)) {

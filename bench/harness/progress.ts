@@ -1,10 +1,10 @@
-/** One line at the bottom that says what is going on, and lines above that stay. */
+/** One line at the bottom that shows what is running, and lines above it that stay. */
 export class Progress {
   readonly #startedAt = performance.now();
 
   #shownAt = 0;
 
-  /** Replaces the line; where output is not a terminal, adds one now and then. */
+  /** Replaces the line; if the output is not a terminal, prints a line now and then. */
   show(text: string): void {
     if (process.stderr.isTTY) {
       process.stderr.write(`\r\x1b[K${this.#clock()} ${text}`);

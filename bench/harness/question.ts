@@ -1,7 +1,7 @@
 import type { ServiceName } from "../load/request-writer.ts";
 import type { Bench } from "./bench.ts";
 
-/** One file of `bench/`: what is asked, and how the answer is measured. */
+/** One file of `bench/`: a question, and how its answer is measured. */
 export interface Question {
   readonly name: string;
   readonly asks: string;

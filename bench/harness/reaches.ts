@@ -1,6 +1,6 @@
 import type { Opponent, Reach } from "./case.ts";
 
-// The forms that reaches take in most questions.
+// The kinds of reaches that most questions use.
 
 export function throughputOf(limit: Opponent, atLeast: number): Reach {
   return {
@@ -10,7 +10,7 @@ export function throughputOf(limit: Opponent, atLeast: number): Reach {
   };
 }
 
-/** Where the load generator is the bottleneck, throughput says less than this. */
+/** More telling than throughput where the load generator is the bottleneck. */
 export function cpuOf(limit: Opponent): Reach {
   return {
     what: `CPU of ${limit} over ours`,
@@ -38,7 +38,7 @@ export function medianLatencyOver(limit: Opponent, atMost: number): Reach {
   };
 }
 
-/** The tail of Rowhouse over the median of the limit and, where the limit has a tail too, over that. */
+/** Rowhouse's tail divided by the limit's median and, if the limit has a tail too, by that. */
 export function tailLatencyOver(limit: Opponent, atMost?: number): Reach[] {
   return [
     {
@@ -54,8 +54,8 @@ export function tailLatencyOver(limit: Opponent, atMost?: number): Reach[] {
 }
 
 /**
- * The least that tail can be. In a closed loop everybody waits while everybody else is served: on one
- * core the mean latency is at least the CPU of a round of all clients, and no p99.9 is below the mean.
+ * A lower bound of that tail. In a closed loop every client waits while all others are served: on one core
+ * the mean latency is at least the CPU of one operation of every client, and no p99.9 is below the mean.
  */
 export function roundOfAllOver(limit: Opponent, clients: number): Reach {
   return {

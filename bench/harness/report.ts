@@ -17,14 +17,14 @@ export function versions(): string {
   return `Node ${process.versions.node}, azurite ${AZURITE_VERSION}`;
 }
 
-/** JSON for each question; the short form goes elsewhere, so that it never replaces real figures. */
+/** One JSON file for each question. The short form writes elsewhere, so that it never replaces real figures. */
 export function saveResult(result: QuestionResult): void {
   const folder = result.form === "short" ? `${RESULTS}short/` : RESULTS;
   mkdirSync(folder, { recursive: true });
   writeFileSync(`${folder}${result.question}.json`, `${JSON.stringify(result, null, 1)}\n`);
 }
 
-/** Writes RESULTS.md anew from all saved results, in the order of `questions`. */
+/** Rewrites RESULTS.md from all saved results, in the order of `questions`. */
 export function writeTable(questions: readonly string[]): void {
   const saved = readdirSync(RESULTS)
     .filter((file) => file.endsWith(".json"))
@@ -79,7 +79,7 @@ const COLUMNS = [
   "met",
 ];
 
-/** What each question asks, then when and where it was answered, which is mostly the same for all. */
+/** Lists what each question asks, then when and where it was measured, which is mostly the same for all. */
 function provenance(results: readonly QuestionResult[]): string[] {
   const places = new Map<string, string[]>();
   for (const { date, form, machine, question, versions } of results) {

@@ -2,7 +2,7 @@ import type { Reach } from "./case.ts";
 import type { Comparison } from "./comparison.ts";
 import type { Measurement } from "./measurement.ts";
 
-/** What the JSON files hold, one for each question. */
+/** The contents of the JSON files, one for each question. */
 export interface QuestionResult {
   readonly question: string;
   readonly asks: string;
@@ -11,7 +11,7 @@ export interface QuestionResult {
   readonly machine: string;
   readonly versions: string;
   readonly cases: readonly CaseResult[];
-  /** Why there are not more cases. */
+  /** Why there are no more cases. */
   readonly error?: string;
 }
 
@@ -28,7 +28,7 @@ export interface ContenderResult {
   readonly rowsPerSecond?: number;
 }
 
-/** A figure, and the reach it was held against; without one it is only told. */
+/** A figure and the reach it is judged by; without a reach it is only reported. */
 export interface Finding {
   readonly what: string;
   readonly value: number;
@@ -90,7 +90,7 @@ export function describe({ contenders, findings, name }: CaseResult): string[] {
   return lines;
 }
 
-/** Three significant digits; a dash for what could not be measured. */
+/** Three significant digits, or a dash for a value that could not be measured. */
 export function rounded(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return "–";
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString("en-US");

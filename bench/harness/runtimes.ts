@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const RUNTIMES = fileURLToPath(new URL("../../.build/runtimes/", import.meta.url));
 
-/** The executable of that version of Node, fetched from the package registry when it is not here yet. */
+/** The executable of that version of Node, fetched from the package registry if it is not here yet. */
 export function nodeOf(version: string): string {
   const folder = join(RUNTIMES, version);
   const name = `node-${platform() === "win32" ? "win" : platform()}-${arch()}`;

@@ -8,28 +8,28 @@ import { isReady } from "./exchange.ts";
 import type { RunningServer } from "./http-contender.ts";
 import { family } from "./process-figures.ts";
 
-/** The account every emulator of the service knows. */
+/** The account that every emulator of the service accepts. */
 const ACCOUNT = "devstoreaccount1";
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 export interface ServerOptions {
-  /** What the port is asked for. */
+  /** The service that the port serves. */
   readonly service: ServiceName;
-  /** Arguments of Node, for the port that was chosen. */
+  /** Arguments of Node, for the chosen port. */
   readonly args: (port: number) => readonly string[];
   readonly cores: Cores;
-  /** The executable of Node; the one that runs this unless another is named. */
+  /** The executable of Node; default: the one that runs this. */
   readonly node?: string | undefined;
-  /** Everything the server prints; shown when it does not start. */
+  /** The server's whole output; shown if it does not start. */
   readonly logFile: string;
 }
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export class ServerProcess implements RunningServer {
   readonly pid: number;
   readonly target: Target;
-  /** From the start of the process to the first right answer. */
+  /** From the start of the process to the first correct answer. */
   readonly startMs: number;
   readonly #child: ChildProcess;
 
@@ -82,7 +82,7 @@ export class ServerProcess implements RunningServer {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Workers too: they are processes that the server started. */
+  /** Includes workers, which are processes that the server started. */
   #signalAll(signal: NodeJS.Signals): void {
     if (this.#hasEnded()) return;
     for (const pid of family(this.pid)) process.kill(pid, signal);
@@ -93,7 +93,7 @@ const POLL_MS = 5;
 const START_MS_MAX = 60_000;
 const STOP_MS_MAX = 20_000;
 
-/** Free a moment ago; nobody else is expected to take it before the server does. */
+/** Free a moment ago; no other program is expected to use it before the server does. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -3,7 +3,7 @@ import type { Window } from "./contender.ts";
 import type { Figures } from "./figures.ts";
 import { cpuMicros, machineCpuMicros } from "./process-figures.ts";
 
-/** Measures a limit from inside its own process: a warm-up that is forgotten, then the window. */
+/** Measures a limit from inside its own process: a warm-up that is discarded, then the window. */
 export class Stopwatch {
   readonly #window: Window;
   readonly #latencies = new Histogram();

@@ -1,7 +1,7 @@
 import type { SharedKeyWriter } from "./shared-key-writer.ts";
 import type { Client, LoadRequest, Workload } from "./workload.ts";
 
-/** Each client puts its own blob, again and again. */
+/** Each client repeatedly puts its own blob. */
 export function createUpload(writer: SharedKeyWriter, container: string, bytes: number): Workload {
   const body = bytesOf(bytes);
   return {
@@ -10,7 +10,7 @@ export function createUpload(writer: SharedKeyWriter, container: string, bytes: 
   };
 }
 
-/** The same in blocks, one after the other, and a list of them. */
+/** Puts the same bytes as blocks, one after the other, then commits the block list. */
 export function createBlockUpload(
   writer: SharedKeyWriter,
   container: string,
@@ -45,7 +45,7 @@ export function createBlockUpload(
   };
 }
 
-/** All read one blob. It is put first where it is not there. */
+/** All clients read one blob; a client that finds it missing puts it. */
 export function createDownload(
   writer: SharedKeyWriter,
   container: string,
@@ -72,7 +72,7 @@ function upload(writer: SharedKeyWriter, path: string, body: Buffer): LoadReques
   return { head, body };
 }
 
-/** Nothing that repeats, should a disk or a network compress. */
+/** Bytes that do not repeat, in case a disk or a network compresses. */
 function bytesOf(count: number): Buffer {
   const words = new Uint32Array(count / 4);
   let word = 1;
@@ -86,8 +86,8 @@ function bytesOf(count: number): Buffer {
 }
 
 /**
- * Blocks of 4 KiB for the ends of so many append blobs, which the clients share. Each run begins
- * new blobs: one takes 50,000 blocks.
+ * Appends blocks of 4 KiB to this many append blobs, which the clients share. Each run creates new blobs,
+ * because one holds at most 50,000 blocks.
  */
 export function createAppend(writer: SharedKeyWriter, container: string, blobs: number): Workload {
   const block = "a line of a log, which is written and never changed again ......\n"
@@ -105,7 +105,7 @@ export function createAppend(writer: SharedKeyWriter, container: string, blobs: 
     answered(client: Client, { status }) {
       if (client.pending === "") {
         client.pending = "created";
-        // Another client was first: as good.
+        // Another client created it first, which is as good.
         return status === 201 || status === 409 ? "again" : "failed";
       }
       return status === 201 ? "done" : "failed";
@@ -115,5 +115,5 @@ export function createAppend(writer: SharedKeyWriter, container: string, blobs: 
 
 const APPEND = [["comp", "appendblock"]] as const;
 
-/** Of one append. */
+/** Bytes of one append. */
 export const BLOCK_BYTES = 4096;

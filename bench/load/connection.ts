@@ -4,19 +4,22 @@ import type { Target } from "./request-writer.ts";
 import { ResponseReader } from "./response-reader.ts";
 import type { Client, Outcome, Workload } from "./workload.ts";
 
-/** Decides whether another operation begins, and hears how each one ended. */
+/** Decides whether another operation starts, and learns how each one ended. */
 export interface Meter {
-  /** If one does, `begin` is called when it shall, with the time that its latency counts from. */
+  /** If one starts, `begin` is called when it is due, with the time that its latency counts from. */
   next(client: Client, begin: (at: number) => void): boolean;
   finish(outcome: Outcome, milliseconds: number, connection: Connection): void;
 }
 
-/** One client on one keep-alive connection: an answer, then the next request, when the meter says. */
+/**
+ * One client on one keep-alive connection: it waits for an answer, then sends the next request when the meter
+ * allows.
+ */
 export class Connection {
   readonly reader = new ResponseReader();
-  /** Settles when the meter wants no more operations; fails when the server hangs up before. */
+  /** Resolves when the meter wants no more operations; rejects if the server closes the connection before. */
   readonly finished: Promise<void>;
-  /** Operations that were done while the meter was measuring. */
+  /** Operations that finished while the meter was measuring. */
   operations = 0;
   readonly #socket: Socket;
   readonly #client: Client;
@@ -38,7 +41,7 @@ export class Connection {
       host: target.host,
       port: target.port,
       noDelay: true,
-      // One buffer for all connections and no stream in between: bytes are read before the next arrive.
+      // One buffer for all connections and no stream in between: bytes are read before the next ones arrive.
       onread: {
         buffer: RECEIVE_BUFFER,
         callback: (length) => {

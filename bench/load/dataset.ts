@@ -1,7 +1,7 @@
 /**
- * The entities every contender holds: numbered from 0, 10,000 to a partition, about 1 KB of JSON
- * each. A number is all it takes to know an entity, so client, limits and checks need no list.
- * In a question about queues or blobs, a queue or a container stands for the table and begins empty.
+ * The entities that every contender holds: numbered from 0, 10,000 to a partition, about 1 KB of JSON each.
+ * The number determines the entity, so client, limits and checks need no list. In a question about queues or
+ * blobs, a queue or a container takes the table's place and starts empty.
  */
 export interface Dataset {
   readonly table: string;
@@ -10,7 +10,7 @@ export interface Dataset {
 
 export const PARTITION_ENTITIES = 10_000;
 
-/** One entity in a hundred has this value in `Bucket`, in every range that is longer than 100. */
+/** One entity in a hundred has this value in `Bucket`, in every range longer than 100. */
 export const RARE_BUCKET = 42;
 
 export function partitionKey(index: number): string {
@@ -21,12 +21,12 @@ export function rowKey(index: number): string {
   return `emp-${String(index % PARTITION_ENTITIES).padStart(8, "0")}`;
 }
 
-/** The body of an insert. `row` replaces the row key the number stands for. */
+/** The body of an insert. `row` replaces the row key that belongs to the number. */
 export function entityJson(index: number, row = rowKey(index)): string {
   return `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}",${propertiesJson(index)}}`;
 }
 
-/** Without the keys: they stand in the URL of an upsert. */
+/** Without the keys, which are in the URL of an upsert. */
 export function propertiesJson(index: number): string {
   return (
     `"Name":"Ada Nowak ${index}","Email":"ada.nowak.${index}@example.com","Bucket":${index % 100},` +
@@ -37,13 +37,13 @@ export function propertiesJson(index: number): string {
   );
 }
 
-/** Text fills the entity up to 1 KB, as a note or a document does in real tables. */
+/** Text fills the entity up to 1 KB, like a note or a document in a real table. */
 const SENTENCE = "Joined from the harbour office, keeps the ledger of the night ferries. ";
 const NOTES = `"Notes":"${SENTENCE.repeat(10)}"`;
 
 /**
- * Visits 0 … count-1 in a scattered order: a step near the golden ratio of the range, coprime to
- * it, so that neighbours in time are far apart in the key space.
+ * Visits 0 … count-1 in a scattered order: the step is near the golden ratio of the range and coprime to it,
+ * so that successive visits are far apart in the key space.
  */
 export function scattered(position: number, count: number): number {
   return Number((BigInt(position) * BigInt(scatterStep(count))) % BigInt(count));

@@ -11,7 +11,7 @@ const target: Target = { service: "table", host: "h", port: 1, account: "a", key
 
 describe("a fill", () => {
   for (const order of ["sorted", "scattered"] as const) {
-    it(`inserts every entity once, and one partition in each transaction, ${order}`, () => {
+    it(`inserts every entity once and keeps each transaction within one partition, ${order}`, () => {
       const requests = new Requests(new RequestWriter(target), dataset);
       const fill = createFill(requests, dataset, { order, firstTransaction: 0 });
       const keys = new Set<string>();

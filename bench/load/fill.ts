@@ -3,8 +3,8 @@ import { type Requests, TRANSACTION_ENTITIES, wholeTransaction } from "./request
 import type { LoadOrder, Workload } from "./workload.ts";
 
 /**
- * Inserts the entities of the dataset, a hundred of one partition at a time; `fillTransactions`
- * says how many operations the whole of it takes. Datasets are whole partitions.
+ * Inserts the entities of the dataset, a hundred of one partition at a time; `fillTransactions` returns how
+ * many operations that takes. Datasets consist of whole partitions.
  */
 export function createFill(
   requests: Requests,
@@ -27,7 +27,7 @@ export function fillTransactions(entities: number): number {
   return entities / TRANSACTION_ENTITIES;
 }
 
-/** Each transaction meets another partition, and in it a hundred rows far from each other. */
+/** Each transaction writes to another partition than the last, and in it a hundred rows far from each other. */
 function scatteredIndex(entities: number): (position: number) => number {
   const partitions = entities / PARTITION_ENTITIES;
   return (position) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Histogram } from "./histogram.ts";
 
-it("answers quantiles within 1.6 % from microseconds to minutes", () => {
+it("a histogram reports quantiles within 1.6 % from microseconds to minutes", () => {
   const histogram = new Histogram();
   for (let i = 1; i <= 100_000; i++) histogram.record(i * 0.5);
   for (const share of [0.001, 0.5, 0.99, 0.999, 1]) {
@@ -12,7 +12,7 @@ it("answers quantiles within 1.6 % from microseconds to minutes", () => {
   }
 });
 
-it("adds up what several processes measured", () => {
+it("a histogram adds up the latencies that several processes measured", () => {
   const one = new Histogram();
   one.record(1);
   const other = new Histogram();
@@ -23,6 +23,6 @@ it("adds up what several processes measured", () => {
   assert.ok(Math.abs(both.quantile(1) - 3) < 0.05);
 });
 
-it("has no quantile while it is empty", () => {
+it("an empty histogram has no quantile", () => {
   assert.ok(Number.isNaN(new Histogram().quantile(0.5)));
 });

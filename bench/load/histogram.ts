@@ -1,6 +1,6 @@
 /**
- * Latencies in buckets that grow with the value, 64 to a doubling: no quantile is off by more than
- * 1.6 %, and a million measurements cost no more memory than one.
+ * Latencies in buckets that grow with the value, 64 to a doubling: no quantile is off by more than 1.6 %, and
+ * a million measurements use no more memory than one.
  */
 export class Histogram {
   readonly counts: Uint32Array;
@@ -24,7 +24,7 @@ export class Histogram {
     }
   }
 
-  /** Milliseconds; NaN when nothing was recorded. */
+  /** In milliseconds; NaN if nothing was recorded. */
   quantile(share: number): number {
     if (this.total === 0) return Number.NaN;
     const rank = Math.ceil(share * this.total);
@@ -46,7 +46,7 @@ const BUCKETS = (33 - SUB_BUCKET_BITS) * SUB_BUCKETS;
 function bucketOf(steps: number): number {
   const value = Math.min(steps, 2 ** 31 - 1);
   const shift = Math.max(0, 31 - Math.clz32(value) - SUB_BUCKET_BITS);
-  // Below 64 steps a bucket is one step wide; from there each doubling adds 64 buckets.
+  // Below 64 steps a bucket is one step wide; from there on, each doubling adds 64 buckets.
   return shift * SUB_BUCKETS + (value >>> shift);
 }
 

@@ -16,22 +16,22 @@ export interface LoadCommand {
   /** See `Client`. */
   readonly run: number;
   readonly connections: number;
-  /** Of all connections together; without it each asks again as soon as it is answered. */
+  /** The rate of all connections together; without it each sends its next request as soon as it is answered. */
   readonly operationsPerSecond?: number | undefined;
   readonly until: Until;
-  /** Whose processor time is counted. */
+  /** The process whose CPU time is counted. */
   readonly serverPid: number;
-  /** Whether an answer comes back whole. */
+  /** Whether the result includes an answer, whole. */
   readonly keepsAnswer?: boolean;
 }
 
-/** A window of time after a warm-up, or a number of operations that are all counted. */
+/** A window of time after a warm-up, or a number of operations, all of which are counted. */
 export type Until =
   | { readonly warmUpMs: number; readonly windowMs: number }
   | { readonly operations: number };
 
 export interface LoadResult extends Figures {
-  /** What was answered to the first connection last, if it was kept. */
+  /** The last answer to the first connection, if it was kept. */
   readonly answer: { readonly head: string; readonly body: Uint8Array };
 }
 
@@ -63,7 +63,7 @@ class LoadRun {
       ),
     );
     const finished = Promise.all(this.#connections.map((connection) => connection.finished));
-    // Closing is no failure once everything is finished; before, `finished` says it.
+    // A connection that closes after all have finished is no failure; before that, `finished` reports it.
     finished.catch(() => {});
     for (const connection of this.#connections) {
       connection.reader.keepsBodies = keepsAnswer === true || workload.readsBodies === true;
@@ -76,13 +76,13 @@ class LoadRun {
       else await finished;
       return this.#end(start);
     } finally {
-      // The next contender must not share the machine with what is still under way here.
+      // The next contender must not share the machine with requests that are still in flight here.
       this.#operationsLeft = 0;
       await finished;
     }
   }
 
-  /** Whether a connection may begin another operation. */
+  /** Whether a connection may start another operation. */
   next(client: Client, begin: (at: number) => void): boolean {
     if (this.#operationsLeft-- <= 0) return false;
     if (this.#pace) this.#pace.next(client, begin);
@@ -102,7 +102,7 @@ class LoadRun {
     }
   }
 
-  /** Slow operations get the time to be a few: a quantile of one value says nothing. */
+  /** Extends the window for slow operations, because a quantile of one value means nothing. */
   async #window(milliseconds: number, finished: Promise<unknown>): Promise<void> {
     for (let windows = 0; windows < 10; windows++) {
       await Promise.race([sleep(milliseconds), finished]);

@@ -17,27 +17,27 @@ const MESSAGE =
   "<QueueMessagesList><QueueMessage><MessageId>id-1</MessageId><PopReceipt>r+1</PopReceipt></QueueMessage></QueueMessagesList>";
 
 describe("receiving a message", () => {
-  it("is a Get and a Delete by the receipt that was answered", () => {
+  it("sends a Get, then a Delete with the pop receipt from the answer", () => {
     const { requests, outcomes } = play([200, MESSAGE], [204, ""]);
     assert.match(requests[0]!, /^GET \/a\/q\/messages /);
     assert.match(requests[1]!, /^DELETE \/a\/q\/messages\/id-1\?popreceipt=r%2B1 /);
     assert.deepEqual(outcomes, ["again", "done"]);
   });
 
-  it("begins with a Put where the queue is empty", () => {
+  it("starts with a Put if the queue is empty", () => {
     const { requests, outcomes } = play([200, "<QueueMessagesList />"], [201, ""], [200, MESSAGE]);
     assert.match(requests[1]!, /^POST \/a\/q\/messages /);
     assert.match(requests[2]!, /^GET /);
     assert.deepEqual(outcomes, ["again", "again", "again"]);
   });
 
-  it("has failed when the message was gone", () => {
+  it("fails if the message is gone", () => {
     const { outcomes } = play([200, MESSAGE], [404, ""], [200, MESSAGE]);
     assert.deepEqual(outcomes, ["again", "failed", "again"]);
   });
 });
 
-/** What the client sends before each of the answers, and what it makes of them. */
+/** The requests that the client sends before each of the answers, and the outcomes it derives from them. */
 function play(...answers: [status: number, body: string][]) {
   const workload = createReceiveMessage(writer, "q");
   const client = new Client(0, 0);

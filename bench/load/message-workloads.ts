@@ -3,7 +3,7 @@ import type { ResponseReader } from "./response-reader.ts";
 import type { SharedKeyWriter } from "./shared-key-writer.ts";
 import type { Client, Workload } from "./workload.ts";
 
-/** One operation puts a message of 1 KB, as long as the entities of the other questions. */
+/** One operation puts a message of 1 KB, the size of the entities in the other questions. */
 export function createPutMessage(writer: SharedKeyWriter, queue: string): Workload {
   return {
     request: (client) => put(writer, queue, client),
@@ -12,8 +12,8 @@ export function createPutMessage(writer: SharedKeyWriter, queue: string): Worklo
 }
 
 /**
- * One operation receives a message and deletes it. A client that finds the queue empty puts a
- * message first, within the same operation.
+ * One operation receives a message and deletes it. A client that finds the queue empty first puts a message,
+ * within the same operation.
  */
 export function createReceiveMessage(writer: SharedKeyWriter, queue: string): Workload {
   const path = `/${queue}/messages`;

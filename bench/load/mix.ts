@@ -3,8 +3,8 @@ import { type Requests, rareInPartition } from "./requests.ts";
 import type { Client, Workload } from "./workload.ts";
 
 /**
- * Every operation on entities, half of them reads. What is inserted is deleted again at once, so
- * that the table stays as large as it was.
+ * Every operation on entities, half of them reads. Inserted entities are deleted right away, so that the
+ * table keeps its size.
  */
 export function createMix(requests: Requests, dataset: Dataset): Workload {
   return {
@@ -41,7 +41,7 @@ export function createMix(requests: Requests, dataset: Dataset): Workload {
 
 const NEIGHBOURS = 10;
 
-/** The last place in the partition of `index` that has enough neighbours after it. */
+/** The last place in the partition of `index` that has enough neighbors after it. */
 function lastStart(index: number): number {
   return index - (index % PARTITION_ENTITIES) + PARTITION_ENTITIES - NEIGHBOURS;
 }

@@ -4,7 +4,7 @@ import { Pace } from "./pace.ts";
 import { Client } from "./workload.ts";
 
 describe("Pace", () => {
-  it("keeps the rate asked of all clients together, with gaps of every length", () => {
+  it("keeps the requested rate over all clients, with gaps of every length", () => {
     const pace = new Pace(4000, 64);
     const client = new Client(3, 1);
     const gaps: number[] = [];
@@ -15,12 +15,12 @@ describe("Pace", () => {
     }
     const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
     assert.ok(Math.abs(mean - 16) < 0.5, `The mean gap is ${mean} ms.`);
-    // Of exponential gaps, so many are shorter than half the mean.
+    // Exponential gaps: this share of them is shorter than half the mean.
     const short = gaps.filter((gap) => gap < 8).length / gaps.length;
     assert.ok(Math.abs(short - 0.393) < 0.02, `${short} of the gaps are short.`);
   });
 
-  it("counts an operation that its client came too late for from when it was due", async () => {
+  it("measures the latency of a late operation from the time it was due", async () => {
     const pace = new Pace(1_000_000, 1);
     const client = new Client(0, 1);
     const dues: number[] = [];
@@ -31,11 +31,11 @@ describe("Pace", () => {
       dues,
       dues.toSorted((a, b) => a - b),
     );
-    // A microsecond apart: the clock was long past most of them.
+    // They were due a microsecond apart, so the clock had passed most of them.
     assert.ok(dues.at(-1)! - dues[0]! < 1, "They were due later than their rate says.");
   });
 
-  it("begins each operation once, none before it is due", async () => {
+  it("starts each operation once, and none before it is due", async () => {
     const pace = new Pace(20_000, 8);
     const begun = await Promise.all(
       Array.from({ length: 8 }, async (_, index) => {

@@ -2,20 +2,20 @@ import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 
 export type ServiceName = "table" | "queue" | "blob";
 
-/** Where requests go and how they prove who sends them. */
+/** Where requests are sent, and with which credential. */
 export interface Target {
   readonly service: ServiceName;
   readonly host: string;
   readonly port: number;
   readonly account: string;
   readonly keyBase64: string;
-  /** A SAS token without `?`; when present, requests carry it and are not signed. */
+  /** A SAS token without `?`; requests that carry it are not signed. */
   readonly sas?: string | undefined;
 }
 
-/** Writes requests to tables as the official JavaScript client does, header for header, as plain text. */
+/** Writes requests to tables as plain text, header for header like the official JavaScript client. */
 export class RequestWriter {
-  /** As batches name it in the URLs of their parts. */
+  /** The form that batches use in the URLs of their parts. */
   readonly baseUrl: string;
   readonly #target: Target;
   readonly #key: KeyObject;
@@ -33,7 +33,7 @@ export class RequestWriter {
       "DataServiceVersion: 3.0\r\nUser-Agent: rowhouse-bench/1\r\nAccept-Encoding: gzip,deflate\r\n";
   }
 
-  /** `path` is below the account, percent-encoded; `query` begins with `&` or is empty; all ASCII. */
+  /** `path` is below the account, percent-encoded; `query` starts with `&` or is empty; all ASCII. */
   write(
     method: string,
     path: string,

@@ -17,14 +17,14 @@ import type { Client } from "./workload.ts";
 
 export const TRANSACTION_ENTITIES = 100;
 
-/** The filter that one entity in a hundred passes. */
+/** The filter that one entity in a hundred matches. */
 export const RARE_IN_TABLE = `Bucket eq ${RARE_BUCKET}`;
 
 export function rareInPartition(index: number): string {
   return `PartitionKey eq '${partitionKey(index)}' and ${RARE_IN_TABLE}`;
 }
 
-/** The requests all workloads are made of, against one table. */
+/** The requests that all workloads consist of, against one table. */
 export class Requests {
   readonly #writer: RequestWriter;
   readonly #table: string;
@@ -40,7 +40,7 @@ export class Requests {
     return this.#writer.write("GET", this.path(index));
   }
 
-  /** `rows` neighbours, from a random one on. */
+  /** `rows` neighboring entities from a random one on. */
   range(client: Client, rows: number): string {
     const first = client.random(this.#entities);
     const start = Math.min(first % PARTITION_ENTITIES, PARTITION_ENTITIES - rows);
@@ -60,7 +60,7 @@ export class Requests {
     return this.#writer.write("GET", `/${this.#table}()`, { query });
   }
 
-  /** A new key beside a random existing one. */
+  /** A new key next to a random existing one. */
   insert(client: Client): { request: string; path: string } {
     const index = client.random(this.#entities);
     const row = rowKey(index) + client.newRowSuffix();
@@ -97,7 +97,7 @@ export class Requests {
     return this.#batch(count, (i) => part(`POST ${this.#writer.baseUrl}${path}`, entity(i)));
   }
 
-  /** One transaction of upserts of `count` neighbours. */
+  /** One transaction that upserts `count` neighboring entities. */
   putAll(first: number, count: number): string {
     return this.#batch(count, (i) => {
       const url = this.#writer.baseUrl + this.path(first + i);
@@ -128,7 +128,7 @@ function part(methodAndUrl: string, json: string): string {
   );
 }
 
-/** A failed transaction also answers 202, but with the part of one failure only. */
+/** A failed transaction is answered with 202 too, but contains only the part of one failure. */
 export function wholeTransaction(answer: ResponseReader, count: number): boolean {
   return answer.status === 202 && answer.bodyBytes > count * PART_BYTES_MIN;
 }

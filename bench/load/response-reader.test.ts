@@ -12,7 +12,7 @@ const ANSWERS = {
 
 describe("a response reader", () => {
   for (const [name, answer] of Object.entries(ANSWERS)) {
-    it(`reads ${name} wherever the bytes are cut`, () => {
+    it(`reads ${name} wherever the bytes are split`, () => {
       const bytes = Buffer.from(answer, "latin1");
       for (let cut = 1; cut < bytes.length; cut++) {
         const reader = new ResponseReader();
@@ -27,14 +27,14 @@ describe("a response reader", () => {
     });
   }
 
-  it("takes a 204 to have no body", () => {
+  it("expects no body after a 204", () => {
     const reader = new ResponseReader();
     assert.equal(reader.read(Buffer.from("HTTP/1.1 204 No Content\r\nETag: b\r\n\r\n")), true);
     assert.equal(reader.header("etag"), "b");
     assert.equal(reader.header("location"), undefined);
   });
 
-  it("refuses bytes that nobody asked for", () => {
+  it("rejects bytes that no request asked for", () => {
     const reader = new ResponseReader();
     const bytes = Buffer.from("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab");
     assert.throws(() => reader.read(bytes), /after the end/);

@@ -1,7 +1,7 @@
 /**
- * Reads the answers of one keep-alive connection that has one request under way at a time.
- * It looks at the status, the head as text, and where the body ends. Bodies are counted and, unless
- * `keepsBodies` is set, dropped; those of errors are always kept, for the message.
+ * Reads the answers on one keep-alive connection that has one request in flight at a time. It parses only the
+ * status, the head as text, and the end of the body. Bodies are counted and, unless `keepsBodies` is set,
+ * dropped; bodies of errors are always kept, for the message.
  */
 export class ResponseReader {
   status = 0;
@@ -14,7 +14,7 @@ export class ResponseReader {
   #remaining = 0;
   #line = "";
 
-  /** Takes bytes as they come; true once the answer is complete. Throws when it is not HTTP/1.1. */
+  /** Consumes bytes as they arrive; true once the answer is complete. Throws if it is not HTTP/1.1. */
   read(bytes: Buffer): boolean {
     let at = 0;
     while (at < bytes.length) {
@@ -56,7 +56,7 @@ export class ResponseReader {
     return false;
   }
 
-  /** The value of a header of the answer just read; undefined if it has none. */
+  /** The value of a header of the last answer; undefined if it has none. */
   header(name: string): string | undefined {
     const at = this.head.toLowerCase().indexOf(`\r\n${name}:`);
     if (at < 0) return undefined;
@@ -109,7 +109,7 @@ export class ResponseReader {
     return end;
   }
 
-  /** Collects a line that is not empty, or, in the trailer, ends at the first line that is. */
+  /** Collects a line that is not empty or, in the trailer, ends at the first line that is. */
   #takeLine(bytes: Buffer, at: number): number {
     for (let end = bytes.indexOf(LF, at); end >= 0; end = bytes.indexOf(LF, at)) {
       this.#line += bytes.toString("latin1", at, end);

@@ -12,7 +12,7 @@ const target: Target = {
   keyBase64: Buffer.alloc(64, 1).toString("base64"),
 };
 
-it("a request to a queue or blob carries what it is signed over", () => {
+it("a queue or blob request carries the headers that its signature covers", () => {
   const text = new SharedKeyWriter(target).write("PUT", "/things/log", {
     query: [["comp", "append block"]],
     contentType: "text/plain",

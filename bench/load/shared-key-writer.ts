@@ -27,7 +27,7 @@ export class SharedKeyWriter {
       "User-Agent: rowhouse-bench/1\r\nAccept: application/xml\r\nAccept-Encoding: gzip,deflate\r\n";
   }
 
-  /** `path` is below the account and percent-encoded. The body follows as it is. */
+  /** `path` is below the account and percent-encoded. The body follows unencoded. */
   write(method: string, path: string, request: SharedKeyRequest = {}): string {
     const { blobType, bodyBytes = 0, contentType = "", ifNoneMatch = "", query = [] } = request;
     const { account } = this.#target;
@@ -60,7 +60,7 @@ export class SharedKeyWriter {
   }
 }
 
-/** What the official clients send. */
+/** The headers that the official clients send. */
 const VERSION = "2026-04-06";
 
 function queryString(query: NonNullable<SharedKeyRequest["query"]>): string {

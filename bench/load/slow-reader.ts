@@ -2,12 +2,12 @@ import { connect, type Socket } from "node:net";
 import type { Target } from "./request-writer.ts";
 
 /**
- * A client that asks for far more than the system keeps for it and takes the answers byte by byte, so
- * that its server always has an answer to write and nobody who takes it.
+ * A client that requests far more than the system buffers for it and reads the answers byte by byte, so that
+ * its server always has an answer waiting to be written.
  */
 export class SlowReader {
   bytesRead = 0;
-  /** Whether the server hung up. */
+  /** Whether the server closed the connection. */
   isCut = false;
   readonly #socket: Socket;
   readonly #timer: NodeJS.Timeout;
@@ -18,7 +18,7 @@ export class SlowReader {
     this.#socket.on("close", () => {
       this.isCut = true;
     });
-    // Who listens for this reads by `read` alone.
+    // A stream with a `readable` listener is only read by `read`.
     this.#socket.on("readable", () => {});
     this.#socket.write(requests.join(""), "latin1");
     this.#timer = setInterval(() => {

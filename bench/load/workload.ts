@@ -1,6 +1,6 @@
 import type { ResponseReader } from "./response-reader.ts";
 
-/** What a client does again and again; `workloads.ts` says what each kind sends. */
+/** A client's repeated operation; `workloads.ts` defines the requests of each kind. */
 export type WorkloadKind =
   | { readonly kind: "point-query" }
   | { readonly kind: "range-query"; readonly rows: number }
@@ -27,29 +27,29 @@ export type LoadOrder = "sorted" | "scattered";
 export type LoadRequest = string | { readonly head: string; readonly body: Buffer };
 
 export interface Workload {
-  /** Whether `answered` looks at bodies. */
+  /** Whether `answered` reads bodies. */
   readonly readsBodies?: true;
   request(client: Client): LoadRequest;
   answered(client: Client, answer: ResponseReader): Outcome;
 }
 
-/** An operation may take several requests: "again" asks for the next one, at once or after a while. */
+/** An operation may need several requests: "again" asks for the next one, right away or after a delay. */
 export type Outcome = "done" | "again" | "failed" | { readonly againAfterMs: number };
 
-/** What a workload remembers of one client between its requests. */
+/** What a workload remembers about one client between its requests. */
 export class Client {
   readonly index: number;
-  /** The ETag this client saw last; "" for none. */
+  /** The last ETag that this client received; "" for none. */
   etag = "";
-  /** What an operation of several requests must remember; "" between operations. */
+  /** The state of an operation of several requests; "" between operations. */
   pending = "";
-  /** How often the operation under way was refused. */
+  /** How often the current operation was refused. */
   refusals = 0;
   readonly run: number;
   #sequence = 0;
   #random: number;
 
-  /** `run` differs from run to run, so that what one run inserts is new to the next. */
+  /** `run` differs from run to run, so that the keys one run inserts are new to the next. */
   constructor(index: number, run: number) {
     this.index = index;
     this.run = run;

@@ -49,7 +49,7 @@ export function createWorkload(kind: WorkloadKind, dataset: Dataset, target: Tar
   }
 }
 
-/** In queues and containers. */
+/** Requests to queues and containers. */
 function createOther(kind: WorkloadKind, { table }: Dataset, writer: SharedKeyWriter): Workload {
   switch (kind.kind) {
     case "put-message":
@@ -77,7 +77,7 @@ function outcome(good: boolean): Outcome {
   return good ? "done" : "failed";
 }
 
-/** One operation is one query followed through all its pages. */
+/** One operation is one query, followed through all its pages. */
 function scan(requests: Requests, filter: (client: Client) => string): Workload {
   const filters = new Map<Client, string>();
   return {
@@ -101,7 +101,7 @@ function continuationOf(answer: ResponseReader): string {
   return row === undefined ? continuation : `${continuation}&NextRowKey=${encodeURIComponent(row)}`;
 }
 
-/** An entity for each client, updated on and on from the ETag of the last answer. */
+/** One entity for each client, which it keeps updating with the ETag of the last answer. */
 function conditionalUpdate(requests: Requests): Workload {
   return {
     request({ etag, index }) {
@@ -114,7 +114,7 @@ function conditionalUpdate(requests: Requests): Workload {
   };
 }
 
-/** One entity for all; one operation is read, write, and both again until the write wins. */
+/** One entity for all clients; one operation reads and writes, and repeats both until its write wins. */
 function contendedUpdate(requests: Requests, backsOff: boolean): Workload {
   return {
     request({ etag }) {
@@ -131,13 +131,16 @@ function contendedUpdate(requests: Requests, backsOff: boolean): Workload {
   };
 }
 
-/** Up to 2, 4, … 64 ms, as often refused: whoever comes back at once only meets the others again. */
+/**
+ * Waits up to 2, 4, … 64 ms, depending on the refusals so far: clients that retry right away meet the same
+ * rivals again.
+ */
 function backOffMs(client: Client): number {
   client.refusals++;
   return 1 + client.random(2 ** Math.min(client.refusals, 6));
 }
 
-/** Runs of neighbouring new keys, as an import writes them. */
+/** Runs of neighboring new keys, as an import writes them. */
 function transaction(requests: Requests, dataset: Dataset): Workload {
   return {
     request(client) {

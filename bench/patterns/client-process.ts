@@ -6,7 +6,7 @@ import { Histogram } from "../load/histogram.ts";
 import { prepareBuild } from "./index-build.ts";
 import { type Account, PatternBench } from "./works.ts";
 
-/** Who does it: the library, or code on the official client. */
+/** The two implementations: the library, or code on the official client. */
 export type Hand = "library" | "by hand";
 
 export type PatternCommand =
@@ -32,7 +32,7 @@ let opened: { readonly bench: PatternBench; readonly account: Account; readonly 
 let skippedMs = 0;
 let next = 0;
 
-/** Waiting for other writers is no work: a build's clock skips it. */
+/** The clock of a build stops while it waits for other writers. */
 const skipping = {
   now: () => Date.now() + skippedMs,
   sleep: async (ms: number) => {
@@ -59,7 +59,7 @@ answerCommands<PatternCommand, PatternAnswer>(async (command) => {
   }
 });
 
-/** What one operation of the library asks of the service. */
+/** The requests that one operation of the library sends. */
 async function costOf(work: number): Promise<{ requests: number; entities: number }> {
   const { usage, layer } = meter();
   const bench = new PatternBench(opened.account, { clock: skipping, meter: layer });
@@ -75,7 +75,7 @@ async function measure(command: Extract<PatternCommand, { kind: "measure" }>): P
   return watched(() => during(windowMs, clients, operate));
 }
 
-/** A closed loop of clients; answers the latencies. */
+/** Runs a closed loop of clients and returns the latencies. */
 async function during(
   ms: number,
   clients: number,
@@ -125,7 +125,7 @@ async function watched(work: () => Promise<Counted>): Promise<Figures> {
   };
 }
 
-/** All persons from nothing; an operation is one entity. */
+/** Indexes all persons from nothing; an operation is one entity. */
 async function build(by: Hand, persons: number): Promise<Figures> {
   const { byHand, library } = await prepareBuild(opened.bench, persons);
   const run = by === "library" ? library : byHand;

@@ -4,7 +4,7 @@ import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { deptOf, type PatternBench, typed } from "./works.ts";
 
-/** Persons, and an index of them in another table, which is built by the library and by hand. */
+/** Persons, with an index in another table that is built by the library and by hand. */
 const Person = entity("Person", {
   version: 1,
   fields: { dept: f.string(), id: f.int32(), town: f.string(), age: f.int32() },
@@ -21,13 +21,13 @@ const Person = entity("Person", {
 
 const BATCH = 100;
 
-/** What one round builds: by either hand it answers how many entities it has seen to. */
+/** One round's work: each function returns the number of entities it has indexed. */
 export interface IndexBuild {
   library(): Promise<number>;
   byHand(): Promise<number>;
 }
 
-/** So many persons in new tables; nothing is known of their index yet. */
+/** Creates this many persons in new tables, with no state of their index. */
 export async function prepareBuild(bench: PatternBench, persons: number): Promise<IndexBuild> {
   const { database } = bench;
   for (const table of [...Person.tables, "rhcontrol"]) await database.tables.deleteTable(table);
@@ -55,8 +55,8 @@ async function fill({ client, database }: PatternBench, persons: number): Promis
 }
 
 /**
- * What a careful hand would write: page by page, 16 entities at once; look at the entry and at
- * the base again, write, and look at the base once more, because others write meanwhile.
+ * What careful hand-written code does: page by page, 16 entities at once; read the entry and then the base
+ * again, write, and read the base once more, because other clients may write during the build.
  */
 async function buildByHand(bases: TableClient, entries: TableClient): Promise<number> {
   let done = 0;

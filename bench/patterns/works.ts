@@ -12,7 +12,7 @@ import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 import { spread } from "@rowhouse/patterns/spread";
 
-/** An operation done by the library and by hand, by code that sends the same requests. */
+/** An operation implemented by the library and by hand; both send the same requests. */
 export interface PatternWork {
   readonly name: string;
   library(i: number): Promise<unknown>;
@@ -22,7 +22,7 @@ export interface PatternWork {
 const PARTITIONS = 10;
 const PARTITION_EMPLOYEES = 200;
 const BATCH = 100;
-/** Of what is inserted, whoever inserts it: an id is used once. */
+/** The ids of all inserts, shared by both implementations: an id is used once. */
 let nextId = PARTITION_EMPLOYEES;
 
 const Employee = entity("Employee", {
@@ -46,7 +46,7 @@ const Employee = entity("Employee", {
   },
 });
 
-/** Looked up in another table, by a key that a hand can write down as well. */
+/** Looked up in another table, by a key that hand-written code can build as well. */
 const Citizen = entity("Citizen", {
   version: 1,
   fields: { town: f.string(), id: f.int32(), email: f.string(), age: f.int32() },
@@ -88,7 +88,7 @@ export interface Account {
 export class PatternBench {
   readonly database: Database;
   readonly works: readonly PatternWork[];
-  /** Of the official clients, one for each table. */
+  /** The official clients, one for each table. */
   readonly client: (table: string) => TableClient;
 
   constructor({ url, name, keyBase64 }: Account, options: Pick<ConnectOptions, "clock" | "meter">) {
@@ -184,7 +184,7 @@ export class PatternBench {
     };
   }
 
-  /** Sixteen buckets read side by side, merged by time. */
+  /** Sixteen buckets read concurrently and merged by time. */
   #fanIn(): PatternWork {
     const visits = this.database.open(Visits);
     const client = this.client("Visit");
@@ -268,7 +268,7 @@ export class PatternBench {
     const client = this.client("Employee");
     return {
       name: "update with two sibling entries",
-      // Each has employees of its own, so that none waits for another.
+      // Each has its own employees, so that neither waits for the other.
       library: (i) => employees.update(keyOf(i % 500), ({ age }) => ({ age: age + 1 })),
       byHand: async (i) => {
         const { dept, id } = keyOf(i % 500);
@@ -283,7 +283,7 @@ export class PatternBench {
     };
   }
 
-  /** A hundred for each of so many partitions, side by side. */
+  /** A hundred inserts for each of this many partitions, concurrently. */
   #batchOf(partitions: number): PatternWork {
     const client = this.client("Note");
     const books = (i: number) =>
@@ -396,7 +396,7 @@ function toCitizen(found: Readonly<Record<string, unknown>>) {
   return { town, email: String(found.email), age: Number(found.age) };
 }
 
-/** As row keys begin with them. */
+/** The prefix of their row keys. */
 function ticksOf(date: Date): string {
   return String(BigInt(date.getTime()) * 10_000n + 621_355_968_000_000_000n).padStart(19, "0");
 }
