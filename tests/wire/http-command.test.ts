@@ -146,7 +146,7 @@ describe("rowhouse", () => {
           { encoding: "utf8", env: { ...process.env, AZURITE_ACCOUNTS: "" } },
         );
         assert.match(stderr, /^answered 403$/m);
-        assert.match(stderr, /^rowhouse: standard output cannot be written: EFBIG/m);
+        assert.match(stderr, /^rowhouse: cannot write to standard output: EFBIG/m);
         assert.equal(status, 0);
       }
     });
@@ -179,7 +179,7 @@ describe("rowhouse", () => {
       connection.write("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
       assert.equal((await connection.answer()).status, 200);
       server.signal("SIGTERM");
-      await server.until(/closing: finishing what is under way/, "stderr");
+      await server.until(/shutting down: finishing requests in progress/, "stderr");
       await connection.rest();
       assert.equal(await server.exited, 0);
       connection.destroy();
@@ -197,7 +197,7 @@ describe("rowhouse", () => {
     // What comes later is answered: the head has been read.
     assert.equal((await get(url, "/healthz")).status, 200);
     server.signal("SIGINT");
-    await server.until(/closing: finishing what is under way/, "stderr");
+    await server.until(/shutting down: finishing requests in progress/, "stderr");
     server.signal("SIGTERM");
     // By the signal itself.
     assert.equal(await server.exited, null);
@@ -210,7 +210,7 @@ describe("rowhouse", () => {
       AZURITE_ACCOUNTS: "first1:not base64!",
     });
     assert.equal(await command.exited, 2);
-    assert.match(command.stderr, /Key 1 of account "first1" has 11 characters that are no base64/);
+    assert.match(command.stderr, /Key 1 of account "first1" has 11 characters and is not base64/);
     assert.doesNotMatch(command.stderr, /not base64!|\n {4}at /);
   });
 

@@ -7,8 +7,8 @@ import { SettingsError, SettingsSection } from "./settings-section.ts";
 const KEY = Buffer.from("first key").toString("base64");
 const OTHER = Buffer.from("second key!").toString("base64");
 
-describe("the accounts of the environment", () => {
-  it("are the development account when nothing is said", () => {
+describe("the accounts named in the environment", () => {
+  it("are the development account alone when the variable is unset, empty or blank", () => {
     for (const text of [undefined, "", " ; "]) {
       assert.deepEqual(parseAccounts(text).names, ["devstoreaccount1"]);
       assert.equal(parseAccounts(text).find("devstoreaccount1"), DEVELOPMENT_ACCOUNT);
@@ -16,7 +16,7 @@ describe("the accounts of the environment", () => {
     assert.equal(DEVELOPMENT_ACCOUNT.keys[0]?.length, 64);
   });
 
-  it("are those named and no others", () => {
+  it("are exactly the accounts listed, without the development account", () => {
     const accounts = parseAccounts(`one1:${KEY}; two2:${KEY}:${OTHER};`);
     assert.deepEqual(accounts.names, ["one1", "two2"]);
     assert.deepEqual(accounts.find("two2")?.keys, [
@@ -27,7 +27,7 @@ describe("the accounts of the environment", () => {
     assert.equal(accounts.find("One1"), undefined);
   });
 
-  it("are not called as the server's own pages are", () => {
+  it("cannot have the name of one of the server's own pages", () => {
     for (const name of ["healthz", "readyz", "metrics", "rowhouse"]) {
       assert.throws(() => parseAccounts(`${name}:${KEY}`), /cannot be called/);
     }
@@ -39,17 +39,20 @@ describe("the accounts of the environment", () => {
       /^The name of account 1 has 2 characters; 3 to 24 lower-case letters and digits are allowed\.$/,
     ],
     [`${"a".repeat(25)}:${KEY}`, /^The name of account 1 has 25 characters;/],
-    [`good:${KEY};Bad:${KEY}`, /^The name of account 2 has 3 characters, some of another kind;/],
-    [KEY, /^The name of account 1 has 12 characters, some of another kind;/],
+    [
+      `good:${KEY};Bad:${KEY}`,
+      /^The name of account 2 has 3 characters, some of them not allowed;/,
+    ],
+    [KEY, /^The name of account 1 has 12 characters, some of them not allowed;/],
     ["good", /^Account "good" has 0 keys; 1 or 2 are allowed\.$/],
     [`good:${KEY}:${KEY}:${KEY}`, /^Account "good" has 3 keys;/],
     [`good:${KEY}:`, /^Key 2 of account "good" is empty\.$/],
-    ["good:secret!", /^Key 1 of account "good" has 7 characters that are no base64;/],
+    ["good:secret!", /^Key 1 of account "good" has 7 characters and is not base64;/],
     ["good:abcde", /^Key 1 of account "good" has 5 characters/],
-    [`good:${KEY};good:${OTHER}`, /^Account "good" is configured twice\.$/],
+    [`good:${KEY};good:${OTHER}`, /^Account "good" is configured twice; name each account once\.$/],
   ];
   for (const [text, message] of wrong) {
-    it(`are refused without showing a key: ${text}`, () => {
+    it(`are refused with a message that shows no key: ${text}`, () => {
       assert.throws(
         () => parseAccounts(text),
         (error) =>
@@ -59,7 +62,7 @@ describe("the accounts of the environment", () => {
   }
 });
 
-describe("the accounts of a configuration file", () => {
+describe("the accounts in a configuration file", () => {
   const read = (value: unknown) => readAccounts(new SettingsSection(value, "settings"));
 
   it("have one or two keys and may be disabled", () => {
@@ -76,19 +79,25 @@ describe("the accounts of a configuration file", () => {
   const wrong: [value: unknown, message: RegExp][] = [
     [null, /^settings is null; an object is expected\.$/],
     [[], /^settings is a list; an object is expected\.$/],
-    [{}, /^No account is configured; at least one must be\.$/],
+    [{}, /^No account is configured; at least one is required\.$/],
     [{ accounts: "one1" }, /^settings\.accounts is a string; a list is expected\.$/],
-    [{ accounts: [{}] }, /^settings\.accounts\[0\]\.name is missing; text is expected\.$/],
-    [{ accounts: [{ name: "" }] }, /^settings\.accounts\[0\]\.name is empty; text is expected\.$/],
+    [
+      { accounts: [{}] },
+      /^settings\.accounts\[0\]\.name is missing; a non-empty string is expected\.$/,
+    ],
+    [
+      { accounts: [{ name: "" }] },
+      /^settings\.accounts\[0\]\.name is empty; a non-empty string is expected\.$/,
+    ],
     [{ accounts: [{ name: "A1" }] }, /^The name of account 1 has 2 characters; 3 to 24 /],
     [{ accounts: [{ name: "one1" }] }, /^Account "one1" has 0 keys/],
     [
       { accounts: [{ name: "one1", keys: KEY }] },
-      /^settings\.accounts\[0\]\.keys is a string; a list of texts is expected\.$/,
+      /^settings\.accounts\[0\]\.keys is a string; a list of non-empty strings is expected\.$/,
     ],
     [
       { accounts: [{ name: "one1", keys: [7] }] },
-      /^settings\.accounts\[0\]\.keys is a list; a list of texts is expected\.$/,
+      /^settings\.accounts\[0\]\.keys is a list; a list of non-empty strings is expected\.$/,
     ],
     [
       { accounts: [{ name: "one1", keys: [KEY], disabled: 1 }] },
@@ -100,7 +109,7 @@ describe("the accounts of a configuration file", () => {
     ],
   ];
   for (const [value, message] of wrong) {
-    it(`are refused without showing a key: ${JSON.stringify(value)}`, () => {
+    it(`are refused with a message that shows no key: ${JSON.stringify(value)}`, () => {
       assert.throws(
         () => read(value),
         (error) =>

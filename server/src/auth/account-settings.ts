@@ -53,13 +53,15 @@ function readAccount(
   const { accountNameLengthMin: min, accountNameLengthMax: max } = LIMITS;
   if (name.length < min || name.length > max || !ACCOUNT_NAME.test(name)) {
     // A key may have been put in place of the name, so the text is described and not shown.
-    const found = name.length > max || name.length < min ? "" : ", some of another kind";
+    const found = name.length > max || name.length < min ? "" : ", some of them not allowed";
     throw new SettingsError(
       `The name of account ${position} has ${name.length} characters${found}; ${min} to ${max} lower-case letters and digits are allowed.`,
     );
   }
   if (PAGE_NAMES.has(name)) {
-    throw new SettingsError(`An account cannot be called "${name}": the server's own pages are.`);
+    throw new SettingsError(
+      `An account cannot be called "${name}": the server's own page has that name. Choose another.`,
+    );
   }
   if (keys.length === 0 || keys.length > LIMITS.accountKeysMax) {
     throw new SettingsError(
@@ -73,7 +75,7 @@ function readKey(key: string, account: string, position: number): Uint8Array {
   if (key === "") throw new SettingsError(`Key ${position} of account "${account}" is empty.`);
   if (!BASE64.test(key)) {
     throw new SettingsError(
-      `Key ${position} of account "${account}" has ${key.length} characters that are no base64; letters, digits, "+" and "/" in groups of four are, the last one filled up with "=".`,
+      `Key ${position} of account "${account}" has ${key.length} characters and is not base64; it must consist of groups of four letters, digits, "+" or "/", the last padded with "=".`,
     );
   }
   return Buffer.from(key, "base64");

@@ -21,9 +21,12 @@ export class Accounts {
   constructor(accounts: readonly Account[]) {
     const byName = new Map(accounts.map((account) => [account.name, account]));
     if (byName.size === 0)
-      throw new SettingsError("No account is configured; at least one must be.");
+      throw new SettingsError("No account is configured; at least one is required.");
     const twice = accounts.find((account) => byName.get(account.name) !== account);
-    if (twice) throw new SettingsError(`Account "${twice.name}" is configured twice.`);
+    if (twice)
+      throw new SettingsError(
+        `Account "${twice.name}" is configured twice; name each account once.`,
+      );
     this.#accounts = byName;
   }
 

@@ -7,7 +7,7 @@ import { authenticate, contextAt, refusalOf, sign, sketchRequest } from "./test-
 const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
 const NOW = "2021-01-06T01:01:30Z";
 
-describe("any single changed character of what is signed", () => {
+describe("a change to any single signed character", () => {
   const ALPHABET = [..."abcXYZ019/='%20-_.~"].join("");
   const part = fc.string({
     unit: fc.constantFrom(..."abcXYZ019-_.~"),
@@ -15,7 +15,7 @@ describe("any single changed character of what is signed", () => {
     maxLength: 12,
   });
 
-  it("makes a table's Shared Key fail", () => {
+  it("invalidates the Shared Key signature of a table request", () => {
     fc.assert(
       fc.property(
         part,
@@ -49,7 +49,7 @@ describe("any single changed character of what is signed", () => {
     );
   });
 
-  it("makes a queue's or blob's Shared Key fail", () => {
+  it("invalidates the Shared Key signature of a queue or blob request", () => {
     fc.assert(
       fc.property(
         part,
@@ -97,7 +97,7 @@ describe("any single changed character of what is signed", () => {
     );
   });
 
-  it("makes a token fail, also after it was found good once", () => {
+  it("invalidates a SAS, even one that was accepted before", () => {
     fc.assert(
       fc.property(
         part,

@@ -37,21 +37,21 @@ describe("an account SAS", () => {
   });
 
   for (const name of ["sv", "sp", "se"]) {
-    it(`fails without ${name}`, () => {
+    it(`is refused when ${name} is absent or empty`, () => {
       const rest = without(fields, name);
       assert.equal(detailOf(rest), `${name} is mandatory. Cannot be empty`);
       assert.equal(detailOf({ ...rest, [name]: "" }), `${name} is mandatory. Cannot be empty`);
     });
   }
 
-  it("needs version 2015-04-05", () => {
+  it("is refused with a version that is malformed or older than 2015-04-05", () => {
     assert.ok(accept(tableAuth, { ...fields, sv: "2015-04-05" }));
     for (const sv of ["2015-02-21", "2019-2-2", "2019-02-30", "latest", "20190202"]) {
       assert.match(detailOf({ ...fields, sv }), /^sv must be a version from 2015-04-05 on$/);
     }
   });
 
-  it("takes an encryption scope from version 2020-12-06 on, which blobs do not implement", () => {
+  it("may have an encryption scope from version 2020-12-06 on, which blobs answer with NotImplemented", () => {
     const scoped = { ...fields, sv: "2020-12-06", ses: "scope", ss: "bqt" };
     assert.ok(accept(tableAuth, scoped));
     assert.ok(accept(queueAuth, scoped));
@@ -59,7 +59,7 @@ describe("an account SAS", () => {
   });
 });
 
-describe("the time frame of a token", () => {
+describe("the validity period of a SAS", () => {
   const fields = { sv: "2019-02-02", ss: "q", srt: "s", sp: "r" };
   const frame = { ...fields, st: "2021-01-06T11:00:00Z", se: "2021-01-06T13:00Z" };
 
@@ -72,7 +72,7 @@ describe("the time frame of a token", () => {
     }
   });
 
-  it("is checked again for a token known to be good", () => {
+  it("is checked again on every use of a SAS", () => {
     const line = lineOf(frame, accountSasText(frame));
     const at = (now: string) => authenticate(sketchRequest(line), queueAuth, contextAt(now));
     assert.ok(at(NOW));
@@ -80,7 +80,7 @@ describe("the time frame of a token", () => {
     assert.ok(at(NOW));
   });
 
-  it("is told to queue and blob clients it refuses", () => {
+  it("is shown to a queue client outside it", () => {
     assert.equal(
       detailOf(frame, contextAt("2021-01-06T13:00:01Z")),
       "Signature not valid in the specified time frame: Start [Wed, 06 Jan 2021 11:00:00 GMT] - Expiry [Wed, 06 Jan 2021 13:00:00 GMT] - Current [Wed, 06 Jan 2021 13:00:01 GMT]",
@@ -99,17 +99,17 @@ describe("the time frame of a token", () => {
     "2021-01-07 00:00Z",
     "1609977600",
   ]) {
-    it(`must be made of times, unlike ${time}`, () => {
+    it(`is refused when one of its ends is ${time}`, () => {
       assert.match(detailOf({ ...fields, se: time }), /^se is not a time/);
       assert.match(detailOf({ ...fields, se: LATER, st: time }), /^st is not a time/);
     });
   }
 });
 
-describe("the address and protocol of a token", () => {
+describe("the IP range and protocols of a SAS", () => {
   const fields = { sv: "2019-02-02", ss: "q", srt: "s", sp: "r", se: LATER };
 
-  it("lets through the addresses of its range and no others", () => {
+  it("let through exactly the addresses in the range", () => {
     const from = (remoteAddress: string, sip: string) => () =>
       accept(queueAuth, { ...fields, sip }, { remoteAddress });
     for (const address of ["10.0.0.1", "10.0.0.9", "10.0.0.5", "::ffff:10.0.0.5"]) {
@@ -142,12 +142,12 @@ describe("the address and protocol of a token", () => {
     "10.0.0.1-",
     "1-2-3",
   ]) {
-    it(`cannot be the address ${sip}`, () => {
+    it(`are refused when sip is ${sip}`, () => {
       assert.match(detailOf({ ...fields, sip }), /^sip must be/);
     });
   }
 
-  it("lets through the protocols it lists", () => {
+  it("let through exactly the protocols listed", () => {
     const over = (secure: boolean, spr: string) => () =>
       accept(queueAuth, { ...fields, spr }, { secure });
     for (const spr of ["https", "https,http", "http,https"]) assert.ok(over(true, spr)());
@@ -161,14 +161,14 @@ describe("the address and protocol of a token", () => {
     }
   });
 
-  it("means nothing before version 2015-04-05, which does not sign them", () => {
+  it("are ignored before version 2015-04-05, which does not sign them", () => {
     const old = { sv: "2014-02-14", sp: "r", se: LATER, tn: "people" };
     const text = `r\n\n${LATER}\n/devstoreaccount1/people\n\n2014-02-14\n\n\n\n`;
     const line = lineOf({ ...old, sip: "1.1.1.1", spr: "https" }, text);
     assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
   });
 
-  it("counts from version 2015-04-05 on", () => {
+  it("are enforced from version 2015-04-05 on", () => {
     const first = { ...fields, sv: "2015-04-05" };
     const from = (more: Fields) => () =>
       accept(queueAuth, { ...first, ...more }, { remoteAddress: "10.0.0.2", secure: false });
@@ -208,14 +208,14 @@ describe("a stored access policy", () => {
     responseHeaders: [],
   };
 
-  it("says what the token leaves open", () => {
+  it("supplies the fields that the SAS leaves out", () => {
     assert.deepEqual(ask({}, whole), granted);
     assert.deepEqual(ask({ sp: "ra" }, { id: "id", expiry: LATER }), granted);
     assert.deepEqual(ask({ se: LATER }, { id: "id", permission: "ra" }), granted);
     assert.deepEqual(ask({ sp: "ra", se: LATER }, { id: "id" }), granted);
   });
 
-  it("may be read by promise", async () => {
+  it("may be loaded asynchronously", async () => {
     assert.deepEqual(await ask({}, Promise.resolve(whole)), granted);
     await assert.rejects(async () => ask({}, Promise.resolve(undefined)), {
       code: "AuthenticationFailed",
@@ -225,13 +225,43 @@ describe("a stored access policy", () => {
 
   const refusals: [string, Fields, AccessPolicy | undefined, RegExp][] = [
     ["must exist", {}, undefined, /does not exist/],
-    ["cannot repeat the permissions", { sp: "r" }, whole, /but not both$/],
-    ["cannot repeat the expiry", { se: LATER }, whole, /but not both$/],
-    ["cannot repeat the start", { st: "2021-01-01" }, whole, /but not both$/],
-    ["leaves an expiry to be given", { sp: "r" }, { id: "id" }, /^se is mandatory/],
-    ["leaves permissions to be given", { se: LATER }, { id: "id" }, /^sp is mandatory/],
-    ["may have expired", {}, { ...whole, expiry: "2021-01-06" }, /specified time frame/],
-    ["may not have begun", {}, { ...whole, start: "2021-01-06T12:00:01Z" }, /specified time frame/],
+    [
+      "cannot be combined with a SAS that also has its permissions",
+      { sp: "r" },
+      whole,
+      /but not both$/,
+    ],
+    [
+      "cannot be combined with a SAS that also has its expiry",
+      { se: LATER },
+      whole,
+      /but not both$/,
+    ],
+    [
+      "cannot be combined with a SAS that also has its start",
+      { st: "2021-01-01" },
+      whole,
+      /but not both$/,
+    ],
+    ["without an expiry requires one in the SAS", { sp: "r" }, { id: "id" }, /^se is mandatory/],
+    [
+      "without permissions requires them in the SAS",
+      { se: LATER },
+      { id: "id" },
+      /^sp is mandatory/,
+    ],
+    [
+      "refuses the SAS after the policy has expired",
+      {},
+      { ...whole, expiry: "2021-01-06" },
+      /specified time frame/,
+    ],
+    [
+      "refuses the SAS before the policy starts",
+      {},
+      { ...whole, start: "2021-01-06T12:00:01Z" },
+      /specified time frame/,
+    ],
   ];
   for (const [title, fields, policy, detail] of refusals) {
     it(title, () => {
@@ -241,18 +271,18 @@ describe("a stored access policy", () => {
     });
   }
 
-  it("is not asked for before the signature is known to be good", () => {
+  it("is not loaded when the signature is wrong", () => {
     const head = sketchRequest(lineOf({ sv: "2019-02-02", si: "id" }, "another text"));
     const storedPolicy = () => assert.fail("The policy was read.");
     assert.ok(refusalOf(() => authenticate(head, queueAuth, contextAt(NOW, { storedPolicy }))));
   });
 
-  it("is asked for again each time", () => {
+  it("is loaded again for every request", () => {
     assert.deepEqual(ask({}, whole), granted);
     assert.throws(() => ask({}, undefined));
   });
 
-  it("is found by the table of the token, which a batch does not name in its path", () => {
+  it("is looked up by the table named in the SAS, since a batch's path names none", () => {
     const line = lineOf(
       { sv: "2019-02-02", si: "id", tn: "People" },
       "\n\n\n/table/devstoreaccount1/people\nid\n\n\n2019-02-02\n\n\n\n",
@@ -277,11 +307,11 @@ describe("a table SAS", () => {
     return identity;
   };
 
-  it("names its table in lower case", () => {
+  it("identifies its table by the name in lower case", () => {
     assert.equal(accepted({}).table, "people");
   });
 
-  it("reads its key range", () => {
+  it("grants the key range in spk, srk, epk and erk", () => {
     assert.deepEqual(accepted({ spk: "a", srk: "1", epk: "b", erk: "9" }).keyRange, {
       startPartitionKey: "a",
       startRowKey: "1",
@@ -291,12 +321,12 @@ describe("a table SAS", () => {
     assert.equal(accepted({}).keyRange, undefined);
   });
 
-  it("takes an empty key as no end, since the signature cannot tell them apart", () => {
+  it("is unbounded where a key is empty, since its signature is the same without that key", () => {
     assert.equal(accepted({ spk: "", epk: "" }).keyRange, undefined);
     assert.equal(accepted({ spk: "a", srk: "" }).keyRange?.startRowKey, undefined);
   });
 
-  it("takes an empty partition key before a row key, which cannot be left out", () => {
+  it("needs a partition key, possibly empty, wherever it has a row key", () => {
     assert.equal(accepted({ spk: "", srk: "1" }).keyRange?.startPartitionKey, "");
     assert.equal(accepted({ epk: "", erk: "1" }).keyRange?.endPartitionKey, "");
     for (const range of [{ srk: "1" }, { erk: "1" }] as Fields[]) {
@@ -310,7 +340,7 @@ describe("a table SAS", () => {
     assert.ok(refusalOf(() => authenticate(sketchRequest(line), tableAuth, contextAt(NOW))));
   });
 
-  it("is refused without a word of explanation", () => {
+  it("is refused without details", () => {
     const line = lineOf({ sv: "2019-02-02", sp: "r", se: "2021-01-06", tn: "t" }, "wrong");
     const error = refusalOf(() => authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
     assert.deepEqual(
@@ -321,7 +351,7 @@ describe("a table SAS", () => {
 });
 
 describe("a queue SAS", () => {
-  it("is told which string was signed when its signature is wrong", () => {
+  it("with a wrong signature is refused with the string that the server signed", () => {
     const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER }, "wrong");
     const head = sketchRequest(line, { location: { resource: "queue", name: "orders" } });
     assert.deepEqual(
@@ -330,7 +360,7 @@ describe("a queue SAS", () => {
     );
   });
 
-  it("is for one queue", () => {
+  it("is accepted for its own queue only", () => {
     const text = `r\n\n${LATER}\n/queue/devstoreaccount1/orders\n\n\n\n2019-02-02`;
     const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER }, text);
     const at = (name: string) =>
@@ -356,7 +386,7 @@ describe("a blob SAS", () => {
   const blob = { resource: "blob", name: "docs", item: "a/b c" };
   const container = { resource: "container", name: "docs" };
 
-  it("for a blob reaches that blob and overrides the headers it names", () => {
+  it("for a blob grants that blob alone, and overrides the response headers it names", () => {
     const granted = ask({ sr: "b", rscc: "no-cache", rsce: "gzip" }, blob, "docs/a/b c");
     assert.deepEqual(granted, {
       kind: "service-sas",
@@ -370,14 +400,14 @@ describe("a blob SAS", () => {
     assert.throws(() => ask({ sr: "b" }, container, "docs/undefined"));
   });
 
-  it("for a container reaches its blobs and itself", () => {
+  it("for a container grants the container and its blobs, and no other container", () => {
     assert.ok(ask({ sr: "c" }, blob, "docs"));
     assert.ok(ask({ sr: "c" }, container, "docs"));
     assert.throws(() => ask({ sr: "c" }, { ...container, name: "other" }, "docs"));
   });
 
   for (const sr of ["", "bs", "bv", "d", "B"]) {
-    it(`cannot be for the resource "${sr}"`, () => {
+    it(`is refused with the resource "${sr}"`, () => {
       const error = refusalOf(() => ask({ sr }, blob, "docs/a/b c"));
       assert.deepEqual(
         [error.code, error.details[0]![1]],
@@ -386,7 +416,7 @@ describe("a blob SAS", () => {
     });
   }
 
-  it("with an encryption scope is not implemented", () => {
+  it("with an encryption scope is answered with NotImplemented", () => {
     assert.equal(
       refusalOf(() => ask({ sr: "b", ses: "x" }, blob, "docs/a/b c")).code,
       "NotImplemented",
@@ -394,16 +424,16 @@ describe("a blob SAS", () => {
   });
 });
 
-describe("a token of another kind", () => {
+describe("a SAS that is neither a whole account SAS nor a service SAS", () => {
   for (const name of ["skoid", "sktid", "ske"]) {
-    it(`is refused when it carries ${name}, as a user delegation does`, () => {
+    it(`is refused with ${name}, which only a user delegation SAS has`, () => {
       const line = lineOf({ sv: "2020-12-06", sp: "r", se: LATER, [name]: "x" }, "any");
       const error = refusalOf(() => authenticate(sketchRequest(line), blobAuth, contextAt(NOW)));
       assert.deepEqual([error.code, error.status], ["AuthenticationFailed", 403]);
     });
   }
 
-  it("of half an account SAS is read as a service SAS", () => {
+  it("is read as a service SAS when it has ss but not srt", () => {
     assert.equal(
       refusalOf(() => accept(blobAuth, { sv: "2019-02-02", sp: "r", se: LATER, ss: "b" }))
         .details[0]![1],
@@ -412,21 +442,21 @@ describe("a token of another kind", () => {
   });
 });
 
-describe("the query around a token", () => {
-  it("is refused when an escape is malformed", () => {
+describe("the query string that carries a SAS", () => {
+  it("is refused when it contains a malformed escape", () => {
     const head = sketchRequest("GET /devstoreaccount1/x?sig=%E0%A4%A&sv=2019-02-02");
     const error = refusalOf(() => authenticate(head, tableAuth, contextAt(NOW)));
     assert.deepEqual([error.code, error.status], ["RequestUrlFailedToParse", 400]);
   });
 
-  it("may hold other parameters, and the token in any order and case", () => {
+  it("may contain other parameters, and the SAS's own in any order and case", () => {
     const fields = { sv: "2019-02-02", ss: "t", srt: "s", sp: "r", se: LATER };
     const signature = encodeURIComponent(sign(accountSasText(fields)));
     const line = `GET /devstoreaccount1/?SIG=${signature}&$top=1&Se=${LATER}&sp=r&comp=x&srt=s&ss=t&sv=2019-02-02`;
     assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
   });
 
-  it("counts the first of repeated parameters", () => {
+  it("has its first value used when a parameter is repeated", () => {
     const fields = { sv: "2019-02-02", ss: "t", srt: "s", sp: "r", se: LATER };
     const line = lineOf(fields, accountSasText(fields));
     const identity = authenticate(

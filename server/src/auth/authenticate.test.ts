@@ -21,7 +21,7 @@ const CHALLENGED =
 const WRONG = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 describe("a request without credentials", () => {
-  it("is refused by tables as a failed authentication before version 2020-12-06", () => {
+  it("is refused by tables with AuthenticationFailed before version 2020-12-06", () => {
     for (const headers of [
       {},
       { "x-ms-version": "2019-07-07" },
@@ -35,7 +35,7 @@ describe("a request without credentials", () => {
     }
   });
 
-  it("is challenged by tables from version 2020-12-06 on", () => {
+  it("is refused by tables with a Bearer challenge from version 2020-12-06 on", () => {
     const error = refused(tableAuth, "GET /devstoreaccount1/Tables", {
       headers: { "x-ms-version": "2020-12-06" },
     });
@@ -52,14 +52,14 @@ describe("a request without credentials", () => {
     });
   });
 
-  it("may name its version in the query", () => {
+  it("is judged by the version in api-version when it has no x-ms-version", () => {
     const asked = (version: string) =>
       refused(tableAuth, `GET /devstoreaccount1/Tables?api-version=${version}`).status;
     assert.equal(asked("2020-12-06"), 401);
     assert.equal(asked("2020-10-02"), 403);
   });
 
-  it("is refused by queues, which name the scheme", () => {
+  it("is refused by queues with the challenge SharedKey", () => {
     assertRefused(refused(queueAuth, "GET /devstoreaccount1/orders?comp=metadata"), {
       code: "NoAuthenticationInformation",
       status: 401,
@@ -68,7 +68,7 @@ describe("a request without credentials", () => {
     });
   });
 
-  it("is anonymous to blobs", () => {
+  it("is accepted by blobs as anonymous", () => {
     const head = sketchRequest("GET /devstoreaccount1/docs/a.txt");
     assert.deepEqual(authenticate(head, blobAuth, contextAt(NOW)), { kind: "anonymous" });
   });
@@ -97,7 +97,7 @@ describe("an Authorization header", () => {
     });
   }
 
-  it("must name the account addressed", () => {
+  it("is refused when it does not name the account in the address", () => {
     const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
     for (const name of ["other", "", "devstoreaccount1-secondary", "DevStoreAccount1"]) {
       const headers = { Authorization: `SharedKeyLite ${name}:${sign(text)}`, "x-ms-date": DATE };
@@ -110,7 +110,7 @@ describe("an Authorization header", () => {
     }
   });
 
-  it("takes its scheme in any case", () => {
+  it("may spell its scheme in any case", () => {
     const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
     const headers = {
       authorization: `sharedkeylite devstoreaccount1:${sign(text)}`,
@@ -119,7 +119,7 @@ describe("an Authorization header", () => {
     assertAccepted("GET /devstoreaccount1/Tables", { headers });
   });
 
-  it("wins over a token in the query", () => {
+  it("takes precedence over a SAS in the query", () => {
     const headers = { Authorization: `SharedKeyLite devstoreaccount1:${WRONG}`, "x-ms-date": DATE };
     const text = "devstoreaccount1\nr\nt\ns\n\n2022-01-01\n\n\n2019-02-02\n";
     const query = `sv=2019-02-02&ss=t&srt=s&sp=r&se=2022-01-01&sig=${encodeURIComponent(sign(text))}`;
@@ -128,7 +128,7 @@ describe("an Authorization header", () => {
     assert.equal(refused(tableAuth, line, { headers }).code, "AuthenticationFailed");
   });
 
-  it("may be signed with the second key", () => {
+  it("may be signed with either of the account's keys", () => {
     const account = { name: "two", keys: [Buffer.from("first"), Buffer.from("second")] };
     for (const key of [0, 1]) {
       const signature = sign(`${DATE}\n/two/two/Tables`, account, key);
@@ -138,8 +138,8 @@ describe("an Authorization header", () => {
   });
 });
 
-describe("the signed date", () => {
-  it("is x-ms-date when Date is there too, and Date alone is good", () => {
+describe("the date of a signed request", () => {
+  it("is x-ms-date if it was sent, otherwise Date", () => {
     const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
     const Authorization = `SharedKeyLite devstoreaccount1:${sign(text)}`;
     const other = "Wed, 06 Jan 2021 01:01:31 GMT";
@@ -151,7 +151,7 @@ describe("the signed date", () => {
 
   const cases: [string, headers: Record<string, string>, detail: string][] = [
     ["missing", {}, "Neither an x-ms-date nor a Date header was sent"],
-    ["no date", { "x-ms-date": "now" }, "Request date header is not a date: 'now'"],
+    ["not a date", { "x-ms-date": "now" }, "Request date header is not a date: 'now'"],
     [
       "too old",
       { "x-ms-date": "Wed, 06 Jan 2021 00:46:29 GMT" },
@@ -164,7 +164,7 @@ describe("the signed date", () => {
     ],
   ];
   for (const [title, dates, detail] of cases) {
-    it(`is refused when it is ${title}, with a detail in queues and blobs alone`, () => {
+    it(`is refused when it is ${title}, with a detail for queues and blobs only`, () => {
       const headers = { Authorization: `SharedKey devstoreaccount1:${WRONG}`, ...dates };
       for (const dialect of [queueAuth, blobAuth]) {
         assertRefused(refused(dialect, "GET /devstoreaccount1/x", { headers }), {
@@ -182,7 +182,7 @@ describe("the signed date", () => {
     });
   }
 
-  it("must be there even when it is not checked", () => {
+  it("is required even when dates are not checked", () => {
     const headers = {
       Authorization: `SharedKeyLite devstoreaccount1:${sign("\n/devstoreaccount1/x")}`,
     };
@@ -195,8 +195,8 @@ describe("the signed date", () => {
   });
 });
 
-describe("a wrong signature", () => {
-  it("tells queue and blob clients what the server signed", () => {
+describe("a request with a wrong signature", () => {
+  it("is refused by queues and blobs with the string that the server signed", () => {
     const headers = {
       Authorization: `SharedKey devstoreaccount1:${WRONG}`,
       "x-ms-date": DATE,
@@ -213,7 +213,7 @@ describe("a wrong signature", () => {
     }
   });
 
-  it("tells table clients nothing", () => {
+  it("is refused by tables without details", () => {
     const headers = { Authorization: `SharedKey devstoreaccount1:${WRONG}`, "x-ms-date": DATE };
     assert.deepEqual(refused(tableAuth, "GET /devstoreaccount1/Tables", { headers }).details, []);
   });
@@ -226,20 +226,20 @@ describe("the secondary endpoint", () => {
     "x-ms-date": DATE,
   });
 
-  it("takes the path as sent and without its suffix", () => {
+  it("accepts a signature over the path with -secondary or without it", () => {
     for (const path of ["/devstoreaccount1-secondary/People", "/devstoreaccount1/People"]) {
       assertAccepted(line, { headers: headersOver(path), secondary: true });
     }
   });
 
-  it("is the only one to do so", () => {
+  it("is the only endpoint to accept both", () => {
     const headers = headersOver("/devstoreaccount1/People");
     assert.equal(refused(tableAuth, line, { headers }).code, "AuthenticationFailed");
   });
 });
 
 describe("a disabled account", () => {
-  it("is refused whatever is sent", () => {
+  it("is refused with AccountIsDisabled, with and without credentials", () => {
     const account = { name: "devstoreaccount1", keys: [], disabled: true };
     for (const headers of [{}, { Authorization: `SharedKeyLite devstoreaccount1:${WRONG}` }]) {
       assertRefused(refused(tableAuth, "GET /devstoreaccount1/Tables", { account, headers }), {
@@ -253,7 +253,7 @@ describe("a disabled account", () => {
 
 describe("a signed header sent twice", () => {
   for (const name of ["x-ms-date", "X-Ms-Meta-A", "Content-Type", "If-Match", "Date"]) {
-    it(`is refused by queues and blobs: ${name}`, () => {
+    it(`is refused by queues: ${name}`, () => {
       const headers = {
         Authorization: `SharedKey devstoreaccount1:${WRONG}`,
         Date: DATE,
@@ -285,12 +285,12 @@ describe("a bearer token", () => {
   });
   const line = "GET /devstoreaccount1/Tables";
 
-  it("identifies its subject", async () => {
+  it("identifies the caller and the caller's role", async () => {
     const head = sketchRequest(line, over("2017-11-09"));
     assert.deepEqual(await authenticate(head, tableAuth, context), contributor);
   });
 
-  it("needs version 2017-11-09", () => {
+  it("is refused before version 2017-11-09 and without a version", () => {
     const { "x-ms-version": _, ...headers } = over("").headers;
     for (const sketch of [over("2017-07-29"), { headers, secure: true }]) {
       const error = refusalOf(() => authenticate(sketchRequest(line, sketch), tableAuth, context));
@@ -298,7 +298,7 @@ describe("a bearer token", () => {
     }
   });
 
-  it("needs HTTPS unless told otherwise", async () => {
+  it("is accepted over HTTP only with allowHttp", async () => {
     const head = sketchRequest(line, { ...over("2019-02-02"), secure: false });
     const error = refusalOf(() => authenticate(head, tableAuth, context));
     assert.equal(error.code, "AuthenticationFailed");
@@ -306,7 +306,7 @@ describe("a bearer token", () => {
     assert.deepEqual(await authenticate(head, tableAuth, lenient), contributor);
   });
 
-  it("is challenged when it is not genuine", async () => {
+  it("is refused with a challenge when it is not valid", async () => {
     const head = sketchRequest(line, over("2019-02-02", "bad"));
     await assert.rejects(async () => authenticate(head, tableAuth, context), {
       code: "InvalidAuthenticationInfo",
@@ -317,12 +317,12 @@ describe("a bearer token", () => {
     });
   });
 
-  it("is challenged when no issuer is configured", () => {
+  it("is refused with a challenge when no issuer is configured", () => {
     const error = refused(tableAuth, line, over("2019-02-02"));
     assert.deepEqual([error.code, error.status], ["InvalidAuthenticationInfo", 401]);
   });
 
-  it("is no credential to queues and blobs", () => {
+  it("is not accepted by queues and blobs, which challenge for SharedKey", () => {
     for (const dialect of [queueAuth, blobAuth]) {
       const head = sketchRequest(line, over("2026-04-06"));
       assertRefused(
@@ -340,7 +340,7 @@ describe("a bearer token", () => {
 
 describe("a malformed escape in the query", () => {
   for (const scheme of ["SharedKey", "SharedKeyLite"]) {
-    it(`is refused whatever the signature, under ${scheme}`, () => {
+    it(`is refused before the signature is checked, under ${scheme}`, () => {
       const headers = { Authorization: `${scheme} devstoreaccount1:${WRONG}`, "x-ms-date": DATE };
       for (const dialect of [tableAuth, queueAuth, blobAuth]) {
         const { code, status } = refused(dialect, "GET /devstoreaccount1/x?a=%E0%A4%A", {

@@ -40,7 +40,7 @@ const TEXTS = {
 };
 
 describe("a shared key", () => {
-  it("may do everything", () => {
+  it("permits every operation", () => {
     for (const access of [CREATE_TABLE, LIST_TABLES, TABLE_ACL, QUERY, UPSERT, BATCH]) {
       allow({ kind: "shared-key" }, access);
     }
@@ -55,7 +55,7 @@ describe("an account SAS", () => {
     permissions,
   });
 
-  it("needs one of the alternatives whole, and the resource type", () => {
+  it("permits an operation when it has the resource type and all permissions of one alternative", () => {
     allow(sas("t", "c", "w"), CREATE_TABLE);
     allow(sas("bqt", "sco", "rwdlacu"), CREATE_TABLE);
     allow(sas("t", "s", "l"), LIST_TABLES);
@@ -64,7 +64,7 @@ describe("an account SAS", () => {
     allow(sas("t", "o", "x"), BATCH);
   });
 
-  it("is refused in the order service, availability, resource type, permission", () => {
+  it("is checked for the service, then SAS access, the resource type and the permission", () => {
     deny(sas("bq", "s", "d"), TABLE_ACL, "AuthorizationServiceMismatch");
     deny(sas("t", "s", "d"), TABLE_ACL, "AuthorizationFailure");
     deny(sas("t", "s", "d"), CREATE_TABLE, "AuthorizationResourceTypeMismatch");
@@ -72,12 +72,12 @@ describe("an account SAS", () => {
     deny(sas("t", "o", "c"), LIST_TABLES, "AuthorizationResourceTypeMismatch");
   });
 
-  it("of half an alternative is not enough", () => {
+  it("with only some permissions of an alternative is refused", () => {
     deny(sas("t", "o", "a"), UPSERT, "AuthorizationPermissionMismatch");
     deny(sas("t", "o", "u"), UPSERT, "AuthorizationPermissionMismatch");
   });
 
-  it("is for the services it lists", () => {
+  it("permits only the services it lists", () => {
     const head = sketchRequest("GET /x");
     for (const [letter, dialect] of [
       ["t", tableAuth],
@@ -93,7 +93,7 @@ describe("an account SAS", () => {
 });
 
 describe("a service SAS", () => {
-  it("needs one of the alternatives whole", () => {
+  it("permits an operation when it has all permissions of one alternative", () => {
     allow(serviceSas("raud"), QUERY);
     allow(serviceSas("ua"), UPSERT);
     allow(serviceSas("d"), BATCH);
@@ -101,13 +101,13 @@ describe("a service SAS", () => {
     deny(serviceSas("a"), UPSERT, "AuthorizationPermissionMismatch");
   });
 
-  it("never opens what is not about its entities", () => {
+  it("never permits operations on tables themselves", () => {
     for (const access of [CREATE_TABLE, LIST_TABLES, TABLE_ACL]) {
       deny(serviceSas("raud"), access, "AuthorizationFailure");
     }
   });
 
-  it("says what it does not permit in every version of queues and blobs", () => {
+  it("without the permission is refused by queues and blobs as a permission mismatch in every version", () => {
     const head = sketchRequest("GET /x", { headers: { "x-ms-version": "2015-02-21" } });
     for (const dialect of [queueAuth, blobAuth]) {
       const error = refusalOf(() => authorize(head, serviceSas("a"), QUERY, dialect));
@@ -115,7 +115,7 @@ describe("a service SAS", () => {
     }
   });
 
-  it("of a table hides what it does not permit before version 2015-04-05", () => {
+  it("without the permission is refused by tables as ResourceNotFound before version 2015-04-05", () => {
     const oldHeader = { headers: { "x-ms-version": "2015-02-21" } };
     const newHeader = { headers: { "x-ms-version": "2015-04-05" } };
     assert.equal(denied(serviceSas("a"), QUERY, oldHeader, "GET /x").status, 404);
@@ -142,21 +142,21 @@ describe("a bearer token", () => {
     subject: "ann",
   });
 
-  it("of a reader reads", () => {
+  it("of a reader permits reads only", () => {
     allow(bearer("reader"), QUERY);
     deny(bearer("reader"), UPSERT, "AuthorizationPermissionMismatch");
   });
 
-  it("of a contributor reads and writes", () => {
+  it("of a contributor permits reads and writes", () => {
     allow(bearer("contributor"), QUERY);
     allow(bearer("contributor"), UPSERT);
   });
 
-  it("without a role does nothing", () => {
+  it("without a role permits nothing", () => {
     deny(bearer("none"), QUERY, "AuthorizationPermissionMismatch");
   });
 
-  it("does not see access policies", () => {
+  it("gets ResourceNotFound for access policies, in every role", () => {
     for (const role of ["reader", "contributor", "none"] as const) {
       const error = denied(bearer(role), TABLE_ACL);
       assert.deepEqual([error.code, error.status], ["ResourceNotFound", 404]);
@@ -164,12 +164,12 @@ describe("a bearer token", () => {
   });
 });
 
-describe("a stranger", () => {
-  it("may do what is open to everyone", () => {
+describe("an anonymous caller", () => {
+  it("may call operations that allow anonymous access", () => {
     allow({ kind: "anonymous" }, GET_BLOB);
   });
 
-  it("is not told whether what it reads exists", () => {
+  it("gets ResourceNotFound for any other read, whether the resource exists or not", () => {
     for (const verb of ["GET", "HEAD"]) {
       const error = denied({ kind: "anonymous" }, QUERY, {}, `${verb} /x`);
       assert.deepEqual([error.code, error.status], ["ResourceNotFound", 404]);
@@ -177,7 +177,7 @@ describe("a stranger", () => {
     }
   });
 
-  it("is asked for credentials when it writes", () => {
+  it("is asked for credentials when writing", () => {
     const error = denied({ kind: "anonymous" }, UPSERT, {}, "PUT /x");
     assert.deepEqual([error.code, error.status], ["NoAuthenticationInformation", 401]);
     assert.deepEqual(error.headers, [["WWW-Authenticate", "SharedKey"]]);
@@ -185,7 +185,7 @@ describe("a stranger", () => {
 });
 
 describe("the secondary endpoint", () => {
-  it("is read only, for whoever asks", () => {
+  it("is read-only for every kind of caller", () => {
     const identities: Identity[] = [{ kind: "shared-key" }, serviceSas("raud")];
     for (const identity of identities) {
       for (const verb of ["POST", "PUT", "DELETE", "MERGE", "PATCH"]) {
@@ -200,7 +200,7 @@ describe("the secondary endpoint", () => {
     }
   });
 
-  it("refuses reads that change something", () => {
+  it("refuses GET operations that change something", () => {
     const dequeue: Access = { ...QUERY, bearer: "write" };
     const error = denied({ kind: "shared-key" }, dequeue, { secondary: true });
     assert.equal(error.code, "InsufficientAccountPermissions");
@@ -226,14 +226,14 @@ describe("a table SAS with a key range", () => {
       "/4 a/5",
     ],
     [
-      "by UTF-16 code units",
+      "in the order of UTF-16 code units",
       { startPartitionKey: "𝒳", endPartitionKey: "\uff00" },
       "𝒳/ \uff00/",
       "é/ \uffff/",
     ],
   ];
   for (const [title, range, inside, outside] of cases) {
-    it(`reaches the entities ${title}`, () => {
+    it(`reaches exactly the entities ${title}`, () => {
       const keyRange = {
         startPartitionKey: undefined,
         startRowKey: undefined,
@@ -250,14 +250,14 @@ describe("a table SAS with a key range", () => {
     });
   }
 
-  it("restricts nobody else", () => {
+  it("does not restrict callers without one", () => {
     assert.ok(permitsKey(serviceSas("r"), "any", "key"));
     assert.ok(permitsKey({ kind: "shared-key" }, "any", "key"));
   });
 });
 
 describe("the table of a table SAS", () => {
-  it("is compared without regard to case", () => {
+  it("is compared ignoring case", () => {
     assert.ok(permitsTable(serviceSas("r"), "PEOPLE"));
     assert.ok(!permitsTable(serviceSas("r"), "Peoples"));
     assert.ok(permitsTable({ kind: "shared-key" }, "Peoples"));

@@ -11,7 +11,7 @@ const KEYS = {
 };
 
 describe("bearer settings", () => {
-  it("fill in what is usual", () => {
+  it("have the documented defaults for everything but the issuer and its keys", () => {
     const { issuers, ...rest } = read({ issuers: [{ issuer: "https://a.test", jwks: KEYS }] });
     assert.deepEqual(rest, {
       staticTokens: [],
@@ -32,7 +32,7 @@ describe("bearer settings", () => {
     ]);
   });
 
-  it("are all taken as they are written", () => {
+  it("keep every value that is given", () => {
     const issuer = {
       issuer: "https://a.test",
       audiences: ["https://data.test"],
@@ -56,7 +56,7 @@ describe("bearer settings", () => {
     assert.deepEqual(read(written), { issuers: [{ ...issuer, keys: KEYS }], ...rest });
   });
 
-  it("find keys by URL", () => {
+  it("accept an issuer's keys as an HTTPS URL, and as an HTTP URL only with allowHttp", () => {
     const [issuer] = read({ issuers: [{ issuer: "i", jwks: "https://a.test/keys" }] }).issuers;
     assert.deepEqual(issuer?.keys, new URL("https://a.test/keys"));
     const plain = { issuers: [{ issuer: "i", jwks: "http://a.test/keys" }] };
@@ -67,16 +67,16 @@ describe("bearer settings", () => {
     assert.ok(read({ ...plain, allowHttp: true }));
   });
 
-  it("find keys in a file", () => {
+  it("read an issuer's keys from a file", () => {
     const folder = mkdtempSync(join(tmpdir(), "rowhouse-bearer-"));
     try {
       const jwks = join(folder, "keys.json");
       const settings = { issuers: [{ issuer: "i", jwks }] };
-      assert.throws(() => read(settings), /cannot be read as JSON\.$/);
+      assert.throws(() => read(settings), /does not exist or is not JSON\.$/);
       writeFileSync(jwks, "{");
-      assert.throws(() => read(settings), /cannot be read as JSON\.$/);
+      assert.throws(() => read(settings), /does not exist or is not JSON\.$/);
       writeFileSync(jwks, "{}");
-      assert.throws(() => read(settings), /is no key set;/);
+      assert.throws(() => read(settings), /is not a key set;/);
       writeFileSync(jwks, JSON.stringify(KEYS));
       assert.deepEqual(read(settings).issuers[0]?.keys, KEYS);
     } finally {
@@ -84,19 +84,22 @@ describe("bearer settings", () => {
     }
   });
 
-  it("name tokens for tests", () => {
+  it("give a static token a default subject", () => {
     const { staticTokens } = read({ staticTokens: [{ token: "t", role: "reader" }] });
     assert.deepEqual(staticTokens, [{ token: "t", subject: "static", role: "reader" }]);
   });
 
   const wrong: [value: unknown, message: RegExp][] = [
-    [{}, /^bearer names no issuer; at least one is expected\.$/],
-    [{ issuers: [{ issuer: "i" }] }, /^bearer\.issuers\[0\]\.jwks is no key set;/],
-    [{ issuers: [{ issuer: "i", jwks: "https://" }] }, /jwks is a URL that cannot be read\.$/],
-    [{ issuers: [{ issuer: 5, jwks: KEYS }] }, /issuer is a number; text is expected\.$/],
-    [{ issuers: [{ issuer: "i", jwks: { keys: [1] } }] }, /is no key set;/],
-    [{ issuers: [{ issuer: "i", jwks: { keys: [null] } }] }, /is no key set;/],
-    [{ issuers: [{ issuer: "i", jwks: { keys: [{ kty: 1 }] } }] }, /is no key set;/],
+    [{}, /^bearer has neither issuers nor staticTokens; at least one of either is required\.$/],
+    [{ issuers: [{ issuer: "i" }] }, /^bearer\.issuers\[0\]\.jwks is not a key set;/],
+    [{ issuers: [{ issuer: "i", jwks: "https://" }] }, /jwks is not a valid URL\.$/],
+    [
+      { issuers: [{ issuer: 5, jwks: KEYS }] },
+      /issuer is a number; a non-empty string is expected\.$/,
+    ],
+    [{ issuers: [{ issuer: "i", jwks: { keys: [1] } }] }, /is not a key set;/],
+    [{ issuers: [{ issuer: "i", jwks: { keys: [null] } }] }, /is not a key set;/],
+    [{ issuers: [{ issuer: "i", jwks: { keys: [{ kty: 1 }] } }] }, /is not a key set;/],
     [
       { issuers: [{ issuer: "i", jwks: KEYS, audience: "a" }] },
       /^bearer\.issuers\[0\] has audience; allowed are issuer,/,
@@ -107,11 +110,11 @@ describe("bearer settings", () => {
     ],
     [
       { clockToleranceS: -1 },
-      /^bearer\.clockToleranceS is a number; a whole number from 0 on is expected\.$/,
+      /^bearer\.clockToleranceS is a number; a whole number of at least 0 is expected\.$/,
     ],
   ];
   for (const [value, message] of wrong) {
-    it(`are refused: ${JSON.stringify(value)}`, () => {
+    it(`are refused when they are ${JSON.stringify(value)}`, () => {
       assert.throws(
         () => read(value),
         (error) => error instanceof SettingsError && message.test(error.message),

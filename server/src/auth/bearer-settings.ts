@@ -33,7 +33,9 @@ export function readBearerSettings(settings: SettingsSection): BearerSettings {
   };
   settings.end();
   if (read.issuers.length + read.staticTokens.length === 0) {
-    throw new SettingsError(`${settings.path} names no issuer; at least one is expected.`);
+    throw new SettingsError(
+      `${settings.path} has neither issuers nor staticTokens; at least one of either is required.`,
+    );
   }
   return read;
 }
@@ -56,7 +58,7 @@ function readKeys(section: SettingsSection, allowHttp: boolean): URL | JSONWebKe
   const path = `${section.path}.jwks`;
   if (typeof value !== "string") return asKeySet(value, path);
   if (/^https?:\/\//.test(value)) {
-    if (!URL.canParse(value)) throw new SettingsError(`${path} is a URL that cannot be read.`);
+    if (!URL.canParse(value)) throw new SettingsError(`${path} is not a valid URL.`);
     const url = new URL(value);
     if (url.protocol === "http:" && !allowHttp) {
       throw new SettingsError(`${path} is an http URL; https is expected unless allowHttp is set.`);
@@ -67,15 +69,18 @@ function readKeys(section: SettingsSection, allowHttp: boolean): URL | JSONWebKe
     return asKeySet(JSON.parse(readFileSync(value, "utf8")), path);
   } catch (cause) {
     if (cause instanceof SettingsError) throw cause;
-    throw new SettingsError(`${path} names the file "${value}", which cannot be read as JSON.`, {
-      cause,
-    });
+    throw new SettingsError(
+      `${path} names the file "${value}", which does not exist or is not JSON.`,
+      { cause },
+    );
   }
 }
 
 function asKeySet(value: unknown, path: string): JSONWebKeySet {
   if (isKeySet(value)) return value;
-  throw new SettingsError(`${path} is no key set; a URL, a file or { "keys": [...] } is expected.`);
+  throw new SettingsError(
+    `${path} is not a key set; a URL, a file name or { "keys": [...] } is expected.`,
+  );
 }
 
 function isKeySet(value: unknown): value is JSONWebKeySet {

@@ -22,7 +22,7 @@ const theirs = await generateKeyPair("RS256");
 const jwk = { ...(await exportJWK(ours.publicKey)), kid: "ours", alg: "RS256" };
 
 describe("a bearer token", () => {
-  it("names its subject and role", async () => {
+  it("identifies its subject and role", async () => {
     assert.deepEqual(await verify(await token({ roles: ["Storage Table Data Reader"] })), {
       kind: "bearer",
       role: "reader",
@@ -41,12 +41,12 @@ describe("a bearer token", () => {
     ["readers", "none"],
   ];
   for (const [claim, role] of roles) {
-    it(`has the role ${role} with ${JSON.stringify(claim)}`, async () => {
+    it(`has the role ${role} with the claim ${JSON.stringify(claim)}`, async () => {
       assert.equal((await verify(await token({ roles: claim })))?.role, role);
     });
   }
 
-  it("may carry its roles in another claim", async () => {
+  it("may have its roles in another claim, when one is configured", async () => {
     const settings = { rolesClaim: "scp", readerRoles: ["tables.read"] };
     const identity = await verify(
       await token({ scp: "x tables.read", roles: ["contributor"] }),
@@ -55,7 +55,7 @@ describe("a bearer token", () => {
     assert.equal(identity?.role, "reader");
   });
 
-  it("may end its audience in a slash", async () => {
+  it("has its audience compared without a trailing slash", async () => {
     assert.ok(await verify(await token({ aud: `${AUDIENCE}/` })));
     assert.ok(await verify(await token({}), { audiences: [`${AUDIENCE}/`] }));
     assert.ok(await verify(await token({ aud: ["https://a.test", AUDIENCE] })));
@@ -76,7 +76,7 @@ describe("a bearer token", () => {
     });
   }
 
-  it("is good within the tolerance of clocks", async () => {
+  it("is accepted within the clock tolerance", async () => {
     assert.ok(await verify(await token({ exp: NOW_S - 59, nbf: NOW_S + 59 })));
   });
 
@@ -84,7 +84,7 @@ describe("a bearer token", () => {
     assert.equal(await verify(await token({}, theirs.privateKey)), undefined);
   });
 
-  it("is refused when it asks for what nobody here knows", async () => {
+  it("is refused when it has a critical header that the server does not know", async () => {
     const header = { alg: "RS256", kid: "ours", crit: ["https://a.test/new"] };
     const claims = { iss: ISSUER, aud: AUDIENCE, exp: NOW_S + 600 };
     const parts = [{ ...header, "https://a.test/new": 1 }, claims].map((part) =>
@@ -93,7 +93,7 @@ describe("a bearer token", () => {
     assert.equal(await verify(`${parts.join(".")}.c2ln`), undefined);
   });
 
-  it("is refused with any character of its signature changed", async () => {
+  it("is refused when a character of its signature is changed", async () => {
     const good = await token({});
     const start = good.lastIndexOf(".") + 1;
     for (let index = start; index < good.length - 1; index += 37) {
@@ -105,7 +105,7 @@ describe("a bearer token", () => {
     }
   });
 
-  it("is refused unsigned, or signed with what everybody knows", async () => {
+  it("is refused when it is unsigned, or signed with the public key as an HMAC secret", async () => {
     const payload = Buffer.from(JSON.stringify({ iss: ISSUER, aud: AUDIENCE, exp: NOW_S + 60 }));
     const header = Buffer.from('{"alg":"none"}').toString("base64url");
     assert.equal(await verify(`${header}.${payload.toString("base64url")}.`), undefined);
@@ -114,7 +114,7 @@ describe("a bearer token", () => {
     assert.equal(await verify(hmac), undefined);
   });
 
-  it("is refused when an issuer publishes the secret it is signed with", async () => {
+  it("is refused when it is signed with an HMAC secret from the issuer's key set", async () => {
     const secret = Buffer.alloc(32, 7);
     const published = { kty: "oct", kid: "ours", alg: "HS256", k: secret.toString("base64url") };
     const keys = { keys: [published] };
@@ -129,7 +129,7 @@ describe("a bearer token", () => {
 });
 
 describe("the keys of an issuer", () => {
-  it("are fetched from where it publishes them", async () => {
+  it("are fetched from its URL; while that does not answer, requests get ServerBusy", async () => {
     const server = createServer((_, response) => {
       response.setHeader("Content-Type", "application/json").end(JSON.stringify({ keys: [jwk] }));
     }).listen(0, "127.0.0.1");
@@ -152,7 +152,7 @@ describe("the keys of an issuer", () => {
 describe("a static token", () => {
   const staticTokens = [{ token: "let-me-in", subject: "test", role: "contributor" as const }];
 
-  it("is good as it stands", async () => {
+  it("is accepted as it was configured, character for character", async () => {
     const verifier = new JwtVerifier({ ...settingsWith({}), staticTokens }, frozenAt(NOW));
     assert.deepEqual(await verifier.verify("let-me-in"), {
       kind: "bearer",
@@ -164,7 +164,7 @@ describe("a static token", () => {
 });
 
 describe("the challenge", () => {
-  it("names where tokens come from and for what", () => {
+  it("contains the configured authorization URI and resource id", () => {
     const settings = {
       ...settingsWith({}),
       authorizationUri: "https://login.test",

@@ -5,10 +5,10 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { HmacKey, isSignedBy } from "./hmac.ts";
 
-describe("an HMAC with its key worked in ahead", () => {
+describe("an HMAC with a precomputed key state", () => {
   const text = fc.string({ unit: "binary", maxLength: 300 });
 
-  it("is the HMAC of the platform, for any key and text", () => {
+  it("equals node:crypto's HMAC for any key and text", () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ maxLength: 150 }),
@@ -21,7 +21,7 @@ describe("an HMAC with its key worked in ahead", () => {
     );
   });
 
-  it("is so at every length around what its buffer holds", () => {
+  it("equals node:crypto's HMAC at lengths around the size of its buffer", () => {
     const bytes = Buffer.from("key");
     const key = new HmacKey(bytes);
     for (const unit of ["a", "é", "€", "𝒳"]) {
@@ -31,7 +31,7 @@ describe("an HMAC with its key worked in ahead", () => {
     }
   });
 
-  it("leaves nothing of a long text in a short one", () => {
+  it("is not affected by a longer text that was signed before", () => {
     const bytes = Buffer.alloc(64, 9);
     const key = new HmacKey(bytes);
     key.sign("x".repeat(1000));
@@ -60,13 +60,13 @@ describe("a signature", () => {
     }
   });
 
-  it("may be of any of the account's keys", () => {
+  it("may be made with any of the account's keys", () => {
     for (const key of ACCOUNT.keys) assert.equal(isSignedBy(ACCOUNT, "text", signed(key)), true);
     assert.equal(isSignedBy(ACCOUNT, "text", signed(Buffer.from("three"))), false);
     assert.equal(isSignedBy(ACCOUNT, "texts", signed(ACCOUNT.keys[0]!)), false);
   });
 
-  it("has one spelling", () => {
+  it("is accepted in its one canonical spelling only", () => {
     const right = signed(ACCOUNT.keys[0]!);
     const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const lastDigit = digits.indexOf(right.at(-2)!);

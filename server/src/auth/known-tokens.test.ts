@@ -7,8 +7,8 @@ import { authenticate, contextAt, refusalOf, sign, sketchRequest } from "./test-
 const CONTEXT = contextAt("2021-01-06T12:00:00Z");
 const TEXT = "r\n\n2021-01-07\n/table/acct/people\n\n\n\n2019-02-02\n\n\n\n";
 
-describe("a token found good", () => {
-  it("is remembered, a refused one is not", () => {
+describe("an accepted SAS", () => {
+  it("is remembered; a refused one is not", () => {
     const account = newAccount("key");
     assert.throws(() => ask(account, queryOf("AAAA")));
     assert.equal(knownToken(account, queryOf("AAAA")), undefined);
@@ -17,14 +17,14 @@ describe("a token found good", () => {
     assert.equal(knownToken(account, query)?.stringToSign, TEXT);
   });
 
-  it("is not good for an account whose key was changed", () => {
+  it("is refused after the account's key has changed", () => {
     const before = newAccount("key");
     const query = queryOf(sign(TEXT, before));
     assert.ok(ask(before, query));
     assert.equal(refusalOf(() => ask(newAccount("another"), query)).code, "AuthenticationFailed");
   });
 
-  it("is not good for another account or table", () => {
+  it("is refused for another account or table", () => {
     const account = newAccount("key");
     const query = queryOf(sign(TEXT, account));
     assert.ok(ask(account, query));
@@ -33,7 +33,7 @@ describe("a token found good", () => {
     assert.ok(ask(account, query));
   });
 
-  it("is verified anew where it would sign another text", () => {
+  it("is verified again when its string to sign differs", () => {
     const account = newAccount("key");
     const query = queryOf(sign(TEXT, account));
     assert.ok(ask(account, query));
@@ -48,7 +48,7 @@ describe("a token found good", () => {
     );
   });
 
-  it("makes place for newer ones", () => {
+  it("is forgotten after 256 newer ones", () => {
     const account = newAccount("key");
     const first = `${queryOf(sign(TEXT, account))}&n=0`;
     for (let index = 0; index <= 256; index++) {
@@ -60,7 +60,7 @@ describe("a token found good", () => {
     assert.ok(ask(account, first));
   });
 
-  it("is not remembered under a long query", () => {
+  it("is not remembered when the query string is long", () => {
     const account = newAccount("key");
     const query = `${queryOf(sign(TEXT, account))}&$filter=${"x".repeat(1024)}`;
     assert.ok(ask(account, query));

@@ -26,14 +26,14 @@ export class SettingsSection {
 
   text(name: string): string {
     const value = this.optionalText(name);
-    if (value === undefined) throw this.#unexpected(name, undefined, "text");
+    if (value === undefined) throw this.#unexpected(name, undefined, TEXT);
     return value;
   }
 
   optionalText(name: string): string | undefined {
     const value = this.value(name);
     if (value === undefined || (typeof value === "string" && value !== "")) return value;
-    throw this.#unexpected(name, value, "text");
+    throw this.#unexpected(name, value, TEXT);
   }
 
   flag(name: string): boolean {
@@ -47,7 +47,7 @@ export class SettingsSection {
     const value = this.value(name);
     if (value === undefined) return undefined;
     if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
-    throw this.#unexpected(name, value, `a whole number from ${min} on`);
+    throw this.#unexpected(name, value, `a whole number of at least ${min}`);
   }
 
   optionalTexts(name: string): string[] | undefined {
@@ -57,7 +57,7 @@ export class SettingsSection {
       const texts = value.filter((item) => typeof item === "string" && item !== "");
       if (texts.length === value.length) return texts;
     }
-    throw this.#unexpected(name, value, "a list of texts");
+    throw this.#unexpected(name, value, "a list of non-empty strings");
   }
 
   /** A list of objects; absent means empty. */
@@ -83,6 +83,8 @@ export class SettingsSection {
     return new SettingsError(`${this.path}.${name} is ${formOf(value)}; ${expected} is expected.`);
   }
 }
+
+const TEXT = "a non-empty string";
 
 /** Describes a value without showing it. */
 function formOf(value: unknown): string {

@@ -21,7 +21,7 @@ import {
 const SHARED_KEY_VECTORS = SIGNATURE_VECTORS.filter(({ scheme }) => scheme !== "SAS");
 
 describe("every published signature", () => {
-  it("is covered", () => {
+  it("is in the vectors", () => {
     assert.equal(TABLE_VECTORS.length, 16);
     assert.equal(QUEUE_VECTORS.length, 10);
     assert.equal(BLOB_VECTORS.length, 14);
@@ -39,7 +39,7 @@ describe("every published signature", () => {
       assert.match(identity.kind, kind[vector.scheme === "SAS" ? "SAS" : "SharedKey"]);
     });
 
-    it(`fails with any character of the signature changed: ${vector.name}`, () => {
+    it(`is refused with any of its characters changed: ${vector.name}`, () => {
       for (let index = 0; index < vector.signature.length; index++) {
         for (const replacement of ["A", "z", "/", "-"]) {
           if (replacement === vector.signature[index]) continue;
@@ -50,14 +50,14 @@ describe("every published signature", () => {
       }
     });
 
-    it(`fails when cut short or followed by more: ${vector.name}`, () => {
+    it(`is refused when cut short or extended: ${vector.name}`, () => {
       const { signature } = vector;
       for (const changed of [signature.slice(0, -1), `${signature}=`, `${signature}A`, "A"]) {
         assertFails(vector, changed);
       }
     });
 
-    it(`fails under another key: ${vector.name}`, () => {
+    it(`is refused under another key: ${vector.name}`, () => {
       const other = { name: "devstoreaccount1", keys: [Buffer.alloc(64)] };
       assertRefused(headOf(vector, { account: other }), vector);
     });
@@ -66,7 +66,7 @@ describe("every published signature", () => {
 
 describe("a string to sign", () => {
   for (const vector of SHARED_KEY_VECTORS) {
-    it(`is among the readings of its request: ${vector.name}`, () => {
+    it(`is among the strings that the server computes for the request: ${vector.name}`, () => {
       assert.ok(readings(vector).includes(vector.stringToSign));
     });
   }
@@ -74,7 +74,7 @@ describe("a string to sign", () => {
   for (const vector of SIGNATURE_VECTORS.filter(
     ({ scheme, line }) => scheme === "SAS" && !line.includes("srt="),
   )) {
-    it(`is read from its token: ${vector.name}`, () => {
+    it(`is computed from the SAS: ${vector.name}`, () => {
       const head = headOf(vector);
       const { stringToSign } = vector.dialect.readServiceSas(head, parseSas(head.query.pairs));
       assert.equal(stringToSign, vector.stringToSign);
@@ -82,21 +82,21 @@ describe("a string to sign", () => {
   }
 });
 
-describe("a request signed otherwise than its scheme asks", () => {
+describe("a request signed over another string than its scheme prescribes", () => {
   const cases: [string, vector: string, wrong: (right: string) => string][] = [
     [
       "with the path decoded",
       "S4",
       (right) => right.replace(/\/devstoreaccount1.*/, decodeURIComponent),
     ],
-    ["with the account once on a path-style address", "S1", once],
+    ["with the account only once on a path-style address", "S1", once],
     ["with restype in the string", "S6", (right) => right.replace("?", "?restype=service&")],
     ["without the final line feed of an account SAS", "A1", (right) => right.slice(0, -1)],
     ["with a Content-Length of 0", "Q-V1", (right) => right.replace("PUT\n\n\n", "PUT\n\n\n0")],
-    ["with the account once in a queue", "Q-V1", once],
+    ["with the account only once in a queue's path", "Q-V1", once],
   ];
   for (const [title, name, wrong] of cases) {
-    it(`fails ${title}`, () => {
+    it(`is refused ${title}`, () => {
       const vector = SIGNATURE_VECTORS.find((one) => one.name.split(",")[0] === name)!;
       const text = wrong(vector.stringToSign);
       assert.notEqual(text, vector.stringToSign);
@@ -108,7 +108,7 @@ describe("a request signed otherwise than its scheme asks", () => {
     ["tn=People", "tn=Peoples"],
     ["spk=a", "spk=A"],
   ] as const) {
-    it(`fails with ${to} in place of ${from}`, () => {
+    it(`is refused with ${to} in place of ${from}`, () => {
       const vector = TABLE_VECTORS.find(({ name }) => name.startsWith("T1"))!;
       const line = vector.line.replace(from, to);
       assertRefused(headOf({ ...vector, line }), vector);
@@ -120,7 +120,7 @@ describe("a request signed otherwise than its scheme asks", () => {
 
 describe("a signed date", () => {
   for (const vector of SHARED_KEY_VECTORS) {
-    it(`is good for 15 minutes before and after: ${vector.name}`, () => {
+    it(`is accepted up to 15 minutes before and after: ${vector.name}`, () => {
       const signedAt = Date.parse(vector.now);
       const at = (offsetMs: number) => contextAt(new Date(signedAt + offsetMs).toISOString());
       const limitMs = 15 * 60 * 1000;
