@@ -32,8 +32,8 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-  describe(`${target.name} keeps the content store contract`, () => {
-    test("gives back what was written, whatever its length", async (store) => {
+  describe(`${target.name} fulfills the content store contract`, () => {
+    test("reads back contents of any length", async (store) => {
       for (const [i, length] of [0, 1, 131_071, 131_072, 131_073, LARGE].entries()) {
         const id = `0000000001${i}aaaaa`;
         const bytes = patterned(length);
@@ -42,7 +42,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("gives back any range", async (store) => {
+    test("reads any range of a content", async (store) => {
       const bytes = patterned(LARGE);
       await store.write(A, inParts(bytes, 65_536));
       const edges = [0, 1, 131_071, 131_072, 262_144, 1_048_576, LARGE - 1, LARGE];
@@ -54,7 +54,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("lends a part until the next is asked for, whoever else reads", async (store) => {
+    test("leaves a lent part unchanged until the next is requested, even when another reader runs", async (store) => {
       const bytes = patterned(LARGE);
       await store.write(A, inParts(bytes, 100_000));
       let at = 0;
@@ -66,7 +66,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       assert.equal(at, LARGE);
     });
 
-    test("is done with a part when it asks for the one after the next", async (store) => {
+    test("no longer needs a part of its source when it requests the part after the next", async (store) => {
       for (const partBytes of [1000, 131_072, 262_144]) {
         const bytes = patterned(LARGE);
         await store.write(A, inLentParts(bytes, partBytes));
@@ -75,7 +75,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("keeps no part once it has written", async (store) => {
+    test("holds no part of its source after the write has resolved", async (store) => {
       // One part each, which is also the last: it is lent until the end.
       for (const [i, length] of [5, 131_072, 131_073, LARGE].entries()) {
         const id = `0000000001${i}aaaaa`;
@@ -86,14 +86,14 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("refuses to read what is not there", async (store) => {
+    test("reports Corrupt for a missing content and for a range beyond the end", async (store) => {
       await assertCorrupt(readAll(store, A, 0, 1));
       await store.write(A, inParts(patterned(10), 10));
       await assertCorrupt(readAll(store, A, 0, 11));
       await assertCorrupt(store.copy(B, "00000000003aaaaa"));
     });
 
-    test("lets go of a content whose reader breaks off", async (store) => {
+    test("deletes a content whose reader stopped early", async (store) => {
       await store.write(A, inParts(patterned(LARGE), 100_000));
       for await (const part of store.read(A, 0, LARGE)) {
         assert.ok(part.length > 0);
@@ -103,7 +103,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       await assertCorrupt(readAll(store, A, 0, 1));
     });
 
-    test("deletes a content, and what is not there", async (store) => {
+    test("deletes a content once or twice, and leaves the others", async (store) => {
       await store.write(A, inParts(patterned(LARGE), 100_000));
       await store.write(B, inParts(patterned(5), 5));
       await store.delete(A);
@@ -112,7 +112,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       assert.deepEqual(await ids(store), [B]);
     });
 
-    test("copies a content that each then loses alone", async (store) => {
+    test("copies a content so that original and copy can be deleted separately", async (store) => {
       for (const length of [0, 3, LARGE]) {
         const bytes = patterned(length);
         await store.write(A, inParts(bytes, 100_000));
@@ -124,7 +124,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("fails with what its source throws, and forgets what came before", async (store) => {
+    test("fails with the error of its source, and delete removes what was written", async (store) => {
       await assert.rejects(store.write(A, breaking(patterned(LARGE), LARGE - 1)), /broke off/);
       await assert.rejects(store.write(B, breaking(patterned(10), 0)), /broke off/);
       await store.delete(A);
@@ -132,7 +132,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       assert.deepEqual(await ids(store), []);
     });
 
-    test("writes and reads many contents at a time", async (store) => {
+    test("writes, reads and deletes many contents concurrently", async (store) => {
       const all = Array.from({ length: 20 }, (_, i) => `000000000${10 + i}aaaaa`);
       await Promise.all(all.map((id, i) => store.write(id, inParts(patterned(i * 50_000), 9999))));
       assert.deepEqual(await ids(store), all);
@@ -148,7 +148,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
 
     const { reopen } = target;
     if (reopen) {
-      it("keeps contents over a restart", async () => {
+      it("keeps contents across a restart", async () => {
         const before = await target.open();
         await before.write(A, inParts(patterned(LARGE), 100_000));
         await before.close();

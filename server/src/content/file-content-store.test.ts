@@ -18,8 +18,8 @@ testContentStoreConformance({
 const MIB = 1 << 20;
 const CONTENT = "00000000001aaaaa";
 
-describe("A content that is written to a file", () => {
-  it("is flushed while it arrives, each time as much as before, and to its end", async (test) => {
+describe("A content that is being written to a file", () => {
+  it("is flushed while it arrives, in steps that double up to 8 MiB, and at its end", async (test) => {
     const { write, flushes } = await onDisk(test, ({ end }) => end());
     await write(26);
     assert.deepEqual(
@@ -28,7 +28,7 @@ describe("A content that is written to a file", () => {
     );
   });
 
-  it("is flushed to its end beside a flush that takes its time, and is there after both", async (test) => {
+  it("is flushed at its end without waiting for an earlier flush; the write resolves after both and fails with either", async (test) => {
     for (const order of [
       [0, 1],
       [1, 0],
@@ -56,8 +56,8 @@ describe("A content that is written to a file", () => {
   });
 });
 
-describe("The name of a content", () => {
-  it("is on disk when the content is written or copied, and off it when it is deleted", async (test) => {
+describe("The name of a content's file", () => {
+  it("is flushed by write, copy, delete and flush, which fail if that fails", async (test) => {
     const { everyFile, store, write } = await onDisk(test, ({ end }) => end());
     await write(1);
     const other = "00000000002aaaaa";
@@ -74,7 +74,7 @@ describe("The name of a content", () => {
     await store.delete(other);
   });
 
-  it("stands in a folder whose own name is on disk", async (test) => {
+  it("is in a folder that is itself flushed into its parent", async (test) => {
     const { everyFile, store } = await onDisk(test, ({ end }) => end());
     const flushed = new Set<number>();
     test.mock.method(everyFile, "sync", async function (this: FileHandle) {
@@ -87,7 +87,7 @@ describe("The name of a content", () => {
 
 const OTHER_DISK = "/dev/shm";
 if (existsSync(OTHER_DISK) && statSync(OTHER_DISK).dev !== statSync(tmpdir()).dev) {
-  it("A content is copied whole, and flushed, where its file cannot have another name", async (test) => {
+  it("A content is copied byte by byte and flushed when the target is on another file system", async (test) => {
     const path = mkdtempSync(join(OTHER_DISK, "rowhouse-contents-"));
     test.after(() => rmSync(path, { recursive: true }));
     const copies = await FileContentStore.open(path);

@@ -209,7 +209,10 @@ async function readPart(
   const wanted = Math.min(buffer.length, end - start);
   const { bytesRead } = await attempt(file.read(buffer, 0, wanted, start), `read ${id}`);
   if (bytesRead === 0) {
-    throw new EngineError("Corrupt", `Content ${id} ends at byte ${start}, before ${end}.`);
+    throw new EngineError(
+      "Corrupt",
+      `Content ${id} ends at byte ${start}; it must reach byte ${end}.`,
+    );
   }
   return buffer.subarray(0, bytesRead);
 }
@@ -241,7 +244,7 @@ function unavailable(what: string, cause: unknown): EngineError {
 }
 
 function missing(id: ContentId, cause: unknown): EngineError {
-  return new EngineError("Corrupt", `Content ${id} is not there.`, { cause });
+  return new EngineError("Corrupt", `Content ${id} is missing.`, { cause });
 }
 
 function isMissing(error: unknown): boolean {

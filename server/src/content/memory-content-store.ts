@@ -14,14 +14,14 @@ export class MemoryContentStore implements ContentStore {
   async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
     const content = this.#contents.get(id);
     if (content === undefined || content.length < end) {
-      throw new EngineError("Corrupt", `Content ${id} does not reach to byte ${end}.`);
+      throw new EngineError("Corrupt", `Content ${id} is missing or shorter than ${end} bytes.`);
     }
     if (start < end) yield content.subarray(start, end);
   }
 
   async copy(from: ContentId, to: ContentId): Promise<void> {
     const content = this.#contents.get(from);
-    if (content === undefined) throw new EngineError("Corrupt", `Content ${from} is not there.`);
+    if (content === undefined) throw new EngineError("Corrupt", `Content ${from} is missing.`);
     this.#contents.set(to, content);
   }
 

@@ -37,8 +37,8 @@ const from = "00000000001aaaaa";
 const to = "00000000002aaaaa";
 const rowBytes = 128 << 10;
 
-describe("A content that is written in rows", () => {
-  it("is written a few of them at a time, one commit after the other", async () => {
+describe("A content that is being written in rows", () => {
+  it("is written eight rows per commit, one commit after the other", async () => {
     const engine = new CountingEngine();
     await new RowContentStore(engine, SPACE).write(from, numberedRows(21));
     assert.deepEqual(engine.puts, [8, 8, 5]);
@@ -46,7 +46,7 @@ describe("A content that is written in rows", () => {
   });
 
   for (const nth of [1, 2, 3]) {
-    it(`is not taken for written when commit ${nth} of three failed`, async () => {
+    it(`is reported as not written when commit ${nth} of three fails`, async () => {
       const engine = new InterruptedEngine();
       const error = new EngineError("Unavailable", "no space left");
       engine.interruptCommit(nth, () => Promise.reject(error));
@@ -56,12 +56,12 @@ describe("A content that is written in rows", () => {
   }
 });
 
-describe("Contents in rows that another process deletes meanwhile", () => {
+describe("Contents in rows that another process is deleting", () => {
   // Copies read eight rows at a time: 16 end with such a read, 21 in the middle of one. Deletes take 256 rows
   // at a time: of 300 the last ones stay a while longer.
   for (const rows of [9, 16, 21, 300]) {
     for (const moment of ["first", "last"] as const) {
-      it(`are never copied in part: ${rows} rows, gone before the ${moment} commit of the copy`, async () => {
+      it(`are never copied in part: ${rows} rows, deleted before the ${moment} commit of the copy`, async () => {
         const engine = new InterruptedEngine();
         const store = new RowContentStore(engine, SPACE);
         await store.write(from, numberedRows(rows));
@@ -72,7 +72,7 @@ describe("Contents in rows that another process deletes meanwhile", () => {
     }
   }
 
-  it("are copied when the last of them was read before", async () => {
+  it("are whole in a copy that ended before the delete", async () => {
     const engine = new InterruptedEngine();
     const store = new RowContentStore(engine, SPACE);
     await store.write(from, numberedRows(21));
@@ -83,7 +83,7 @@ describe("Contents in rows that another process deletes meanwhile", () => {
     assert.equal(row, 21);
   });
 
-  it("are not copied, and not read, while the first of them are gone and the last are not", async () => {
+  it("can be neither copied nor read when only the first rows have been deleted", async () => {
     const engine = new InterruptedEngine();
     const store = new RowContentStore(engine, SPACE);
     await store.write(from, numberedRows(300));

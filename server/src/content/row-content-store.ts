@@ -81,7 +81,10 @@ export class RowContentStore implements ContentStore {
         yield part;
       }
       if (rows.length === 0 || (at < end && at % ROW_BYTES !== 0)) {
-        throw new EngineError("Corrupt", `Content ${id} ends at byte ${at}, before ${end}.`);
+        throw new EngineError(
+          "Corrupt",
+          `Content ${id} ends at byte ${at}; it must reach byte ${end}.`,
+        );
       }
     }
   }
@@ -90,7 +93,7 @@ export class RowContentStore implements ContentStore {
     for (let index = 0; ; index += ROWS_TOGETHER) {
       const rows = await this.#readRows(from, index, Number.POSITIVE_INFINITY);
       if (index === 0 && rows.length === 0) {
-        throw new EngineError("Corrupt", `Content ${from} is not there.`);
+        throw new EngineError("Corrupt", `Content ${from} is missing.`);
       }
       const puts = rows.map((value, i) => ({ key: this.#rowKey(to, index + i), value }));
       if (puts.length > 0) await this.#commit(puts, [], fence);
@@ -154,7 +157,10 @@ export class RowContentStore implements ContentStore {
     const checks = fence ? [fence] : [];
     const { committed } = await this.#engine.commit({ version, checks, puts, deletes });
     if (!committed)
-      throw new EngineError("Unavailable", "A content was given up by somebody else.");
+      throw new EngineError(
+        "Unavailable",
+        "Another process discarded the content while it was being written.",
+      );
   }
 
   #rowKey(id: ContentId, index: number): Key {

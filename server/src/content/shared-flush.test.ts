@@ -16,13 +16,13 @@ class Disk {
 
 const LOST = { message: "EIO" };
 
-describe("A flush that many share", () => {
+describe("A flush that several callers share", () => {
   let disk: Disk;
   beforeEach(() => {
     disk = new Disk();
   });
 
-  it("serves all who asked during the one before it", async () => {
+  it("serves all callers that asked during the previous flush", async () => {
     const { shared, flushes } = disk;
     const first = shared.keep(0);
     const others = [shared.keep(0), shared.keep(0)];
@@ -35,7 +35,7 @@ describe("A flush that many share", () => {
     assert.equal(flushes.length, 2);
   });
 
-  it("refuses, when it fails, those who wait for the next, for what they made may be lost with it", async () => {
+  it("fails also for callers that wait for the next flush, whose changes may be lost too", async () => {
     const { shared, flushes } = disk;
     const first = shared.keep(0);
     const other = shared.keep(0);
@@ -45,7 +45,7 @@ describe("A flush that many share", () => {
     assert.equal(flushes.length, 1);
   });
 
-  it("refuses what was made before it failed, though it is asked for afterwards", async () => {
+  it("fails for a change made before the failure, even if it is requested afterwards", async () => {
     const { shared, flushes } = disk;
     const madeSince = shared.failures;
     const first = shared.keep(0);
@@ -55,7 +55,7 @@ describe("A flush that many share", () => {
     assert.equal(flushes.length, 1);
   });
 
-  it("keeps what is made after one that failed", async () => {
+  it("succeeds for changes made after a failed flush", async () => {
     const { shared, flushes } = disk;
     const first = shared.keep(0);
     const other = shared.keep(0);
