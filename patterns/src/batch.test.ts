@@ -321,7 +321,7 @@ describe("a batch", () => {
     let commits = 0;
     const meanwhile: Layer = async ({ method, args }, send) => {
       if (method !== "commit") return send();
-      // The service refuses what comes so late that nobody remembers what was known of the index.
+      // The service refuses a request that arrives after the known state of the index has expired.
       assert.ok(Number((args[2] as Deadline | undefined)?.timeoutS) <= 50);
       const answer = await send();
       if (++commits === 2) await tag.build();
@@ -370,7 +370,7 @@ describe("a batch", () => {
     const db = connect(backend);
     await db.createTables(Reading);
     for (const id of [1, 2]) await db.open(Reading).insert({ meter: "a", id });
-    // The first try does not arrive; the second finds row 0 missing.
+    // The first attempt does not arrive; the second finds row 0 missing.
     const faults = withFaults((_call, count) => (count === 1 ? { kind: "fail" } : undefined));
     const results = await batch(connect({ ...backend, ...intercept(backend, faults) }), (b) => {
       for (const id of [0, 1, 2]) b.delete(Reading, { meter: "a", id });

@@ -71,7 +71,7 @@ const rename = (fullName: string, which: typeof near | typeof far) => (db: Datab
 const appoint = (managerId: number, which: typeof near | typeof far) => (db: Database) =>
   db.open(which.Copies).putTarget({ dept: "Sales", managerId });
 
-/** The copy is what the source says. */
+/** The copy equals the source. */
 const agrees = (which: typeof near | typeof far) => async (db: Database) => {
   const { managerId, managerName } = await db.open(which.Target).mustGet(sales);
   const source = await db.open(Employee).get({ dept: "Sales", id: managerId ?? 0 });

@@ -46,7 +46,7 @@ function compile(project: string, ...options: string[]): { output: string } {
   return { output: stdout };
 }
 
-/** Each error's whole text, related information included, by file and line. */
+/** The whole text of each error, with related information, by file and line. */
 function errorsOf(output: string): Map<string, string> {
   const plain = stripVTControlCharacters(output);
   const errors = new Map<string, string>();
@@ -57,7 +57,7 @@ function errorsOf(output: string): Map<string, string> {
   return errors;
 }
 
-/** What it takes to check a file of `count` entities, each with 12 fields, 3 access paths and 3 calls. */
+/** The type instantiations for a file of `count` entities, each with 12 fields, 3 access paths and 3 calls. */
 function instantiations(count: number): number {
   const folder = mkdtempSync(join(fixtures, ".budget-"));
   try {

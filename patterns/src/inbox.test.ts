@@ -152,7 +152,7 @@ describe("an inbox beside what messages change", () => {
     const db = connect(backend);
     await before(db);
     const first = await db.metered(pay);
-    // What is known, the account, the transaction.
+    // The inbox row, the account, the transaction.
     assert.deepEqual([first.result, first.requests], [true, 3]);
     const again = await db.metered(pay);
     assert.deepEqual([again.result, again.requests], [false, 1]);

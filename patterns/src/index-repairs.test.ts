@@ -54,7 +54,7 @@ const order = (more: object = {}) => ({
 const workerOf = (db: Database) =>
   createWorker(db, { queue: QUEUE, handlers: [indexRepairs([Person])] });
 
-/** A person whose entry is where it lived once, and an order to look after it. */
+/** A person whose entry is at a former town, and an order to repair it. */
 async function prepare(db: Database): Promise<void> {
   await db.createTables(Person);
   await workerOf(db).createQueues();
@@ -76,13 +76,13 @@ async function assertMended(db: Database, backend: Memory): Promise<void> {
   assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
 }
 
-/** One entry, a live one, where the person lives. */
+/** One entry, live, where the person lives. */
 async function assertInStep(db: Database, backend: Memory): Promise<void> {
   const { town } = await db.open(Person).mustGet({ id: 1 });
   assert.deepEqual(await entriesIn(backend), [[town, "live"]]);
 }
 
-/** The same, but that a writer who was refused may have left one that is not live yet: a later scrub's. */
+/** The same, except that a refused writer may have left a pending entry for a later scrub. */
 async function assertLiveInStep(db: Database, backend: Memory): Promise<void> {
   const { town } = await db.open(Person).mustGet({ id: 1 });
   const live = (await entriesIn(backend)).filter(([, state]) => state === "live");
@@ -180,7 +180,7 @@ describe("index repairs", () => {
     });
   }
 
-  /** An entry says what nobody wrote, under the token of its entity's last write. */
+  /** An entry with content that nobody wrote, under the token of its entity's last write. */
   const damaged = (mutated: boolean): InterleaveOptions => {
     const Inline = person("inline");
     return {

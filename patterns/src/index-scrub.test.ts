@@ -40,7 +40,7 @@ describe("checking and mending an index", () => {
         [found.missing, found.wrong, found.dangling, found.duplicate, found.repairRequests],
         [1, 1, 1, 0, name === "near" ? 9 : 12],
       );
-      // Each might have been a write under way, had it not been the same a minute later.
+      // Each might have been a write in progress, had it not been the same a minute later.
       assert.ok(backend.clock.now() >= brokenAt + MINUTE);
       assert.deepEqual(
         found.examples.map((finding) => finding.kind),
@@ -92,7 +92,7 @@ describe("checking and mending an index", () => {
     const { backend, of } = await open();
     const retired: string[] = [];
     const beside: Layer = async ({ method, args }, send) => {
-      // The repair goes on to its second page.
+      // The repair requests its second page.
       if (
         method === "query" &&
         args[0] === "Employee" &&

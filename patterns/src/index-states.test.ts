@@ -43,7 +43,7 @@ describe("the states of an index", () => {
     const other = connect({ ...backend, indexStates: controlledIndexes() });
     const build = indexLifeCycle(other, Indexed, "near").build();
     await build;
-    // The same client, whose cache would still say disabled had the build not waited for it.
+    // The same client, whose cache would still say disabled if the build had not waited for it.
     await employees.insert({ dept: "Sales", id: 3, email: "three" });
     assert.deepEqual(await entriesOf(backend, "near"), [
       "e1 empid_000001",

@@ -20,7 +20,7 @@ const Employee = entity("Employee", {
 });
 const Photos = largeValues(Employee, { name: "photo", container: "photos" });
 const ann = { dept: "Sales", id: 223 };
-/** A name of ours that no entity holds. */
+/** A name in our form that no entity holds. */
 const orphan = "Employee/Sales/000223/photo/01KDVDJG00J5M7Z3W7X2Y8H4QC";
 const bytes = (value: number) => new Uint8Array(100_000).fill(value);
 
@@ -124,7 +124,7 @@ describe("large values", () => {
     );
     // The entity twice, 3 blocks, their list, and the old blob.
     assert.equal(requests, 7);
-    // Never is more asked for than a block and a chunk.
+    // The stream is never read further than one block and one chunk.
     assert.deepEqual(pulled.slice(3, 7), [
       "0 blocks, 1 blobs",
       "0 blocks, 1 blobs",
@@ -375,7 +375,7 @@ describe("large values", () => {
     });
     async function* film() {
       yield new Uint8Array(5_000_000);
-      // However long this takes: nobody takes what is no blob yet.
+      // However long this takes: a blob that does not exist yet cannot be collected.
       clock.advance(25 * 3_600_000);
     }
     for (const body of [bytes(2), film()]) {
@@ -413,7 +413,7 @@ describe("large values", () => {
       fields: { dept: f.string(), id: f.int32(), ...inlineValueFields("photo") },
       key,
     });
-    // Each "@" takes three characters; with what stands around them 1,024 and 1,025.
+    // Each "@" takes three characters, so with the rest the names have 1,024 and 1,025.
     const fits = { dept: "@".repeat(325), id: 1 };
     const tooLong = { dept: `${"@".repeat(325)}x`, id: 1 };
     for (const each of [fits, tooLong]) await db.open(Employee).insert(each);
@@ -439,7 +439,7 @@ describe("large values", () => {
     async function* chunks() {
       for (let i = 0; i < 50; i++) yield bytes(2);
     }
-    // Of one value, so that `isTidy` can tell it.
+    // All bytes equal, so that `isTidy` can check it.
     const stream = (db: Database) => db.open(Photos).put(ann, chunks());
     for (const operation of [put(2), stream, remove]) {
       await crashEverywhere(operation, { before, check: isTidy });
@@ -448,7 +448,7 @@ describe("large values", () => {
     const clients = {
       put: put(2),
       another: put(3),
-      // A blob that its entity names is there, or another is by then.
+      // The blob that the entity names exists, or the entity names another by then.
       get: (db: Database) => db.open(Photos).get(ann),
       remove: (db: Database) => db.open(Photos).remove(ann),
     };

@@ -54,7 +54,7 @@ describe("the upkeep of a list index", () => {
     assert.deepEqual((await backend.blobs.list("lists", {})).blobs, []);
   });
 
-  /** What other software does: one leaves, one changes its name, one comes, ids are listed that nobody has. */
+  /** What other software does: an entity leaves, one changes its name, one arrives, and unknown ids are listed. */
   async function damage(db: Database, { name, rows }: AnyEntity): Promise<void> {
     const at = (id: number) => rows.key({ dept: "Sales", id }, db.profile);
     const lastName = text("Smith");
@@ -244,7 +244,7 @@ describe("the upkeep of a list index", () => {
         clients: {
           repair: tolerant(repair),
           another: tolerant(repair),
-          // Those that the damage is about, so that a repair that is late would do harm.
+          // Changes of the damaged entities, so that a late repair would do harm.
           back: tolerant((db) =>
             employees(db).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Jones" })),
           ),
@@ -273,7 +273,7 @@ describe("the upkeep of a list index", () => {
         for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
         await damage(db, Employee);
       },
-      // What neither of the two is about.
+      // Repairs the entities that neither client touches.
       recover: async (db: Database) => {
         await db.clock.sleep(120_000);
         for (const id of [1, 2, 90]) if (id !== mended) await mend(id)(db);

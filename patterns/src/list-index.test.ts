@@ -158,7 +158,7 @@ describe("a list index", () => {
 
   it("does not go on in a row whose key is longer than the service takes", async () => {
     const { db } = await open();
-    // The row key of the list fits, that of a row beside it has five characters more.
+    // The row key of the list fits; that of a further row is five characters longer.
     const long = { dept: "Sales", lastName: "J".repeat(512 - "lastName_".length - 4) };
     for (const [definition, more] of [
       [Chained, false],
@@ -176,7 +176,7 @@ describe("a list index", () => {
           ),
       );
       assert.equal(result, more);
-      // What is refused was read, and not sent.
+      // A refused write has only read.
       if (!more) assert.equal(requests, 1);
       assert.equal((await employees.by.lastName.ids(long)).length, more ? 16 : 15);
     }
@@ -243,7 +243,7 @@ describe("a list index", () => {
   it("does not take into a blob who left while it was written", async () => {
     const { backend, db } = await open();
     const lists = db.open(InBlobs);
-    // A full row, and behind it one of a single member.
+    // A full row, followed by one with a single member.
     for (let id = 101; id <= 116; id++) await lists.insert(jones(id));
     for (let id = 110; id <= 116; id++) await lists.delete({ dept: "Sales", id });
     for (let id = 1; id <= 7; id++) await lists.insert(jones(id));
@@ -398,7 +398,7 @@ describe("a list index", () => {
         await db.createTables(definition);
         await db.blobs!.createContainer("lists");
         const employees = db.open(definition);
-        // The first is not listed yet, and a Smith; the second row holds what is above the middle.
+        // The first is a Smith and not listed yet; the second row holds the upper half.
         await employees.insert({ ...jones(1), lastName: "Smith" });
         for (let id = 2; id <= members + 1; id++) await employees.insert(jones(id));
       };
@@ -423,7 +423,10 @@ describe("a list index", () => {
       indexes: { lastName: listIndex({ ...narrow, spill: "entities", rowsMax: 3 }) },
     });
 
-    /** Two rows, the first one full when it grew from above; it gets one more before the second page is asked for. */
+    /**
+     * Two rows, the first of which was filled from above; it gets one more member before the second page is
+     * requested.
+     */
     async function between(definition: typeof InBlobs) {
       const backend = memory({ pageEntitiesMax: 1 });
       const db = connect(backend);
@@ -453,7 +456,7 @@ describe("a list index", () => {
 
     it("tells each member once when a row is split between two of them", async () => {
       const employees = await between(Rows);
-      // The one that came was not there yet when its row was read.
+      // The new member was not there yet when its row was read.
       assert.deepEqual(await employees.by.lastName.ids(joneses), ids(24).slice(1));
     });
   });

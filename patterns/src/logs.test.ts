@@ -327,7 +327,7 @@ describe("a log in append blobs", () => {
           });
           for (const { writer, ...one } of entries) await writers[writer]!.write(one);
           await writers[0]!.close();
-          // The second one died, with everything stored.
+          // The second one crashed, with everything stored.
           await writers[1]!.flush();
           const query = { from: new Date(start + from * 1000), to: new Date(start + to * 1000) };
           const expected = entries.filter((one) => one.at >= query.from && one.at < query.to);
@@ -362,7 +362,7 @@ const RECORDS = ["18:00:00", "18:30:00", "19:00:00", "18:59:59", "19:00:01"].map
   entry(time),
 );
 
-/** A writer that stops for nothing, and what it was told is stored. */
+/** A writer that ignores errors; every acknowledged record is stored. */
 function acknowledging(stored: Set<string>, name = "") {
   return async (db: Database) => {
     const writer = db.open(Requests).writer({ ...EACH, file: { blocks: 2 } });
@@ -380,7 +380,7 @@ async function checkStored(db: Database, stored: ReadonlySet<string>) {
   for (const message of stored) assert.ok(found.includes(message), `lost: ${message}`);
 }
 
-/** A protocol that is wrong: it appends wherever the file ends by now. */
+/** A wrong protocol: it appends wherever the file currently ends. */
 const unconditional = ({ blobs }: Pick<Memory, "blobs">): Layer => {
   return async ({ method, args }, send) => {
     if (method !== "append") return send();

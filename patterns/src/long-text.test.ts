@@ -48,7 +48,7 @@ describe("long text", () => {
       () => body.split("y".repeat(15 * PART + 1)),
       (error) => isTableError(error, "entity-too-large") && error.bytes === 15 * PART * 2 + 2,
     );
-    // Every full property is one short, for a pair would be cut: their bytes would fit.
+    // Every full property is one unit short so that no pair is cut, although the bytes would fit.
     assert.throws(
       () => body.split(`y${"😀".repeat((15 * PART - 2) / 2)}y`),
       /takes 983040 bytes in 16 properties; at most 983040 in 15 are allowed/,

@@ -31,7 +31,7 @@ describe("the pages of the manual", () => {
   });
 });
 
-/** Inside the package, so that an example imports what its readers import. */
+/** Inside the package, so that an example imports what readers import. */
 const folder = mkdtempSync(join(root, "patterns/.manual-"));
 
 describe("the examples of the manual", () => {
@@ -72,7 +72,7 @@ function pathOf(name: string): string {
   return join(folder, "pages", `${name}.ts`);
 }
 
-/** A page is one example: its code blocks make one module, which prints what a `text` block says. */
+/** A page is one example: its code blocks form one module, which prints its `text` block. */
 function exampleOf(name: string): string {
   const blocks = Array.from(pageOf(name).matchAll(/^```ts\n(.*?)^```$/gms), ([, code]) => code);
   assert.ok(blocks.length > 0, `${name}.md has no example`);

@@ -125,7 +125,7 @@ describe("an index over a value that may be missing", () => {
             return x < y ? -1 : 1;
           });
         const byTown = sorted(({ town }) => town);
-        // The newest first; who has no age stands where the declaration says all the same.
+        // The newest first; people without an age are where the declaration says, all the same.
         const byAge = sorted(({ age }) => (age === undefined ? undefined : -age));
         const dept = "Sales";
         assert.deepEqual(idsOf(await people.by.town.range({ dept }).all()), idsOf(byTown));

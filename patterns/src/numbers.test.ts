@@ -64,7 +64,7 @@ interface Limits {
   readonly min: number;
   readonly max?: number;
   readonly isWhole?: boolean;
-  /** Nothing else is taken where it is left out. */
+  /** Leaving it out is refused. */
   readonly isRequired?: boolean;
 }
 
@@ -108,7 +108,7 @@ const collect = async (olderThanMs: number) => {
   await new PointedBlobs(await open(), place).collect(olderThanMs);
 };
 
-/** Every number that a program gives the library, but for those that only ever make it stop earlier. */
+/** Every number that a program passes to the library, except those that only make it stop earlier. */
 const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[] = [
   ["limit.account", some, (account) => connect({ ...memory(), limit: { account } })],
   ["limit.partition", some, (partition) => connect({ ...memory(), limit: { partition } })],
@@ -207,7 +207,7 @@ describe("a number", () => {
       if (isWhole) bad.push(min + 0.5);
       if (max !== undefined) bad.push(max + 1, Number.POSITIVE_INFINITY);
       for (const value of bad) {
-        // As plain JavaScript may give it.
+        // As plain JavaScript may pass it.
         const refusal = await outcomeOf(use, value as number);
         const isRefused =
           isTableError(refusal, "validation-failed") || isTableError(refusal, "invalid-definition");

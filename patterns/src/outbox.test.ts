@@ -44,7 +44,7 @@ describe("an outbox", () => {
     const db = connect(backend);
     await prepare(db);
     const { requests } = await db.metered((metered) => metered.open(Order).insert(order));
-    // Tripwire, commit, message, row deleted, tripwire back.
+    // Tripwire, commit, message, row deleted, tripwire deleted.
     assert.equal(requests, 5);
     await db.open(Order).update({ shop: "s", id: 1 }, () => ({ total: 11 }));
     await db.open(Order).update({ shop: "s", id: 1 }, () => ({ total: 11 }));
@@ -97,7 +97,7 @@ describe("an outbox", () => {
           await createWorker(db, { queue: "events", handlers }).drain();
           await db.clock.sleep(100_000);
         }
-        // A message whose answer was lost is sent again, so it may come twice.
+        // A message whose answer was lost is sent again, so it may arrive twice.
         assert.ok(totals.length >= 1 && totals.length <= 2);
         assert.deepEqual(totals[0], { total: 10 });
         assert.equal((await tables.query("Order", {})).entities.length, 1);
@@ -107,7 +107,7 @@ describe("an outbox", () => {
     assert.equal(lost, 5);
   });
 
-  /** A writer that may stand still for longer than its tripwire, and die, beside a worker. */
+  /** A writer that may be suspended for longer than its tripwire, and may crash, next to a worker. */
   async function slowWriters(options: Pick<InterleaveOptions, "runs" | "seed" | "layer">) {
     const seen = new Set<number>();
     const worker = (db: Database) => {
@@ -117,7 +117,7 @@ describe("an outbox", () => {
       return createWorker(db, { queue: "events", handlers, concurrency: 1 });
     };
     const write = async (db: Database) => {
-      // One that is too slow gives up rather than commit after its tripwire.
+      // A writer that is too slow gives up instead of committing after its tripwire.
       const written = db.open(Order).upsert({ ...order, total: 11 });
       await written.catch((error) => assert.ok(isTableError(error, "throttled"), error));
     };
@@ -157,7 +157,7 @@ describe("an outbox", () => {
         return tables.commit(table, mutations);
       };
     };
-    // Near the first that fails from 1 on, to save time: later ones fail as well.
+    // To save time, this starts near the first failing seed counted from 1; later ones fail as well.
     await assert.rejects(slowWriters({ runs: 20_000, seed: 4450, layer }), /Fails with/);
   });
 
@@ -206,7 +206,7 @@ describe("an outbox", () => {
           throw new PortError("no such queue", { status: 404, code: "QueueNotFound" });
         }),
       });
-    // Their tripwires are all that their writers send.
+    // Their writers send nothing but their tripwires.
     const dying = refusing((_queue, text) => text.includes('"told"'));
     for (const id of [1, 2]) await dying.open(Both).insert({ shop: "s", id });
     backend.clock.advance(100_000);
@@ -258,7 +258,7 @@ describe("an outbox", () => {
       if (port === "queues" && !isTripwire) throw new PortError("died", { status: 404, code: "" });
       const answer = await send();
       if (method !== "send" || ++tripwires > 1) return answer;
-      // It stands still until its tripwire has fired, finds nothing and is gone.
+      // The writer is suspended until its tripwire has fired, found nothing and been deleted.
       backend.clock.advance(6000);
       await worker.drain();
       return answer;
@@ -340,7 +340,7 @@ describe("an outbox", () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
-    // More bytes than a queue takes, more characters than a property does.
+    // More bytes than a queue accepts, more characters than a property holds.
     for (const body of ["語".repeat(17_000), "x".repeat(33_000)]) {
       await assert.rejects(db.open(declare(body)).insert({ shop: "s", id: 1 }), {
         code: "validation-failed",

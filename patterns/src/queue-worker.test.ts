@@ -161,7 +161,7 @@ describe("a queue worker", () => {
       if (port === "queues" && method === "send" && args[0] === QUEUE) {
         assert.ok(++sent <= 100, "sends without end");
         clock.advance(300);
-        // What nobody handles is put aside again, and others fail beside it.
+        // Messages without a handler become poison again, while others fail at the same time.
         await queues.send("work-poison", sent % 2 ? "<same/>" : `<${sent}/>`);
       }
       return request();
@@ -204,7 +204,7 @@ describe("a queue worker", () => {
   it("puts a message aside that has no room for the whole error", async () => {
     const aside = async (room: number) => {
       const backend = memory();
-      // As a client does that sends Base64.
+      // Like a client that sends Base64.
       const inBase64: Layer = async ({ method, args }, request) => {
         const text = method === "send" ? args[1] : (args[2] as { text?: string } | undefined)?.text;
         if (typeof text === "string") assert.ok(Buffer.byteLength(text) <= 48 * 1024, "refused");
@@ -244,7 +244,7 @@ describe("a queue worker", () => {
         concurrency: 32,
       }).drain(),
     );
-    // One to receive them, one to delete each, one to see that there are no more.
+    // One request to receive them, one to delete each, one to see that no more are left.
     assert.deepEqual([toSend, toWork], [10, 1 + 10 + 1]);
   });
 
@@ -271,7 +271,7 @@ describe("a queue worker", () => {
     for (const isTaken of [false, true]) {
       const clock = new FakeClock();
       let stoodMs = 0;
-      // Who stands still hears no alarm before it goes on.
+      // A suspended process sees no alarm before it continues.
       const ours = off(clock, () => stoodMs);
       const sent: unknown[] = [];
       let asked: unknown[] = [];
@@ -509,7 +509,7 @@ describe("a queue worker", () => {
     for (let i = 0; i < 20; i++) await ticks();
     clock.advance(10_000);
     await running;
-    // The handler does not care about its signal.
+    // The handler ignores its signal.
     clock.advance(30_000);
     for (let i = 0; i < 20; i++) await ticks();
     assert.equal((await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 1000 })).length, 1);
@@ -639,7 +639,7 @@ describe("a queue worker", () => {
   });
 });
 
-/** Lets everything run that is ready to. */
+/** Runs everything that is ready to run. */
 function ticks(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -70,7 +70,7 @@ async function open(definition = Employee, backend = memory()) {
   return { backend, db, employees: db.open(definition) };
 }
 
-/** Workers run now and then until no message is left. */
+/** Runs workers now and then until no message is left. */
 async function settle(db: Database, backend: Memory, definition = Employee): Promise<void> {
   const worker = createWorker(db, {
     queue: "index-repairs",
@@ -145,7 +145,8 @@ describe("a remote index", () => {
     let states = 0;
     const slow: Layer = async ({ method, args }, send) => {
       if (args[0] === "rhcontrol" && ++states === 2) {
-        // The state of the second index is long in coming, and the message of the first one is seen meanwhile.
+        // Reading the state of the second index takes long, and the message of the first one is handled
+        // meanwhile.
         while (backend.queues.contents("index-repairs").length === 0) await nextTurn();
         backend.clock.advance(2 * MINUTE);
         await settle(db, backend);
@@ -216,18 +217,18 @@ describe("a remote index", () => {
   it("costs what is promised, and nothing when neither value nor copies change", async () => {
     const { backend, db, employees } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));
-    // Message, two claims, commit, one finalise (the other repeats nothing), message back.
+    // Message, two claims, commit, one finalise (the other entry copies nothing), message deleted.
     assert.equal(insert.requests, 6);
     backend.clock.advance(2 * MINUTE);
     const move = await db.metered((metered) =>
       metered.open(Employee).update(key, () => ({ town: "Köln" })),
     );
-    // Read, message, old entry, claim, commit, finalise, delete, message back.
+    // Read, message, old entry, claim, commit, finalise, delete, message deleted.
     assert.equal(move.requests, 8);
     const copied = await db.metered((metered) =>
       metered.open(Employee).update(key, () => ({ age: 41 })),
     );
-    // Read, message, kept entry, commit, finalise, message back.
+    // Read, message, kept entry, commit, finalise, message deleted.
     assert.equal(copied.requests, 6);
     const none = await db.metered((metered) => metered.open(Employee).update(key, () => ({})));
     assert.equal(none.requests, 2);
@@ -258,7 +259,7 @@ describe("a remote index", () => {
       return true;
     });
     await employees.update(key, () => ({ email: "other" }));
-    // The entry just given up may still carry a claim.
+    // The entry that was just given up may still carry a claim.
     await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) =>
       isTableError(error, "contention-exhausted"),
     );
@@ -322,7 +323,7 @@ describe("a remote index", () => {
     let slow: Promise<unknown> | undefined;
     const layer: Layer = async ({ method, args }, send) => {
       const answer = await send();
-      // As soon as a value is claimed, somebody else has the only slot, for longer than claims settle.
+      // As soon as a value is claimed, another request takes the only slot for longer than claims settle.
       if (method === "commit")
         slow ??= db.tables.get("Employee", { partitionKey: "a", rowKey: "slow" });
       if (!JSON.stringify(args).includes("slow")) return answer;
@@ -389,7 +390,8 @@ describe("a remote index", () => {
           const faults = withFaults((_call, count) => (count === at ? { kind } : undefined));
           const faulty = connect({ ...backend, ...intercept(backend, faults) });
           await write(faulty).catch((error) => {
-            // Sent twice, the second answer is a refusal: the library only knows of one try.
+            // When a request arrives twice, the second answer is a refusal, and the library knows of only one
+            // attempt.
             assert.ok(kind === "duplicate" && isTableError(error), String(error));
           });
           await settle(db, backend);
@@ -469,7 +471,7 @@ describe("a remote index", () => {
   });
 });
 
-/** What a scrub does to an index that nobody watches over: every entry is checked against its base. */
+/** Does what a scrub does for an index without tripwires: checks every entry against its base. */
 async function scrub(db: Database, backend: Memory, definition: typeof Employee): Promise<void> {
   backend.clock.advance(2 * MINUTE);
   for (const [name, index] of Object.entries(definition.indexes)) {

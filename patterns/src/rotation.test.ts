@@ -164,7 +164,7 @@ describe("a rotation", () => {
       const { clock, db } = open();
       const kept = db.open(rotating(Kept, { at: "at", unit: "day", keep: 2, late: "oldest" }));
       const times = [
-        at("2014-07-28T12:00:00"), // will be past before its table is dropped
+        at("2014-07-28T12:00:00"), // will have expired before its table is dropped
         at("2014-07-29T12:00:00"),
         at("2014-07-30T12:00:00"),
         at("2014-07-31T12:00:00"),
@@ -193,7 +193,7 @@ describe("a rotation", () => {
       assert.equal(await ids(new Date(0), new Date(NOW)), inOrder("ba0123"));
       assert.equal(await ids(late[0]!.at, times[1]!), inOrder("a0"));
       assert.equal(await ids(times[2]!, new Date(NOW)), inOrder("23"));
-      // An interval that ends before the table does that holds what is late.
+      // An interval that ends before the table does includes late rows.
       assert.equal(await ids(new Date(0), at("2014-07-28T00:00:00")), "b");
       for (const row of [...late, attempt(times[0]!, "0")]) {
         assert.equal((await kept.get(row))?.id, row.id);
@@ -246,7 +246,7 @@ describe("a rotation", () => {
 
     const Kept = rotating(Attempt, { at: "at", unit: "day", keep: 1, late: "oldest" });
     for (const [day, id, requests] of [
-      [30, "3", 3], // in the oldest table that is kept, which is made
+      [30, "3", 3], // in the oldest table that is kept, which is created
       [30, "4", 1],
       [29, "5", 4], // late
       [29, "6", 4],
@@ -327,7 +327,7 @@ describe("a rotation", () => {
       const each = (await tables(db)).map((table) => db.tables.query(table, {}));
       return (await Promise.all(each)).flatMap(({ entities }) => entities).length;
     };
-    // Midnight comes meanwhile, and the row's own table is no longer the oldest that is kept.
+    // Midnight passes meanwhile, and the row's own table is no longer the oldest that is kept.
     const before = (db: Database) => db.clock.sleep(24 * HOUR_MS - 1000);
     let inserted = 0;
     const afterMs = (ms: number) => async (db: Database) => {

@@ -8,7 +8,7 @@ import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
-/** A saga that writes one row for each step done and deletes it when undone. */
+/** A saga that writes one row for each completed step and deletes it when the step is undone. */
 function journal(failing: number | undefined, attempts = 1, length = 3) {
   const tries = new Map<string, number>();
   const step = (i: number) => async (context: { db: Database; stepKey: string }) => {
@@ -134,7 +134,7 @@ describe("a saga", () => {
         {
           before: prepare,
           recover: async (db) => {
-            // Whoever got no answer starts it again.
+            // A client that got no answer starts it again.
             await definition.start(db, { id: "one", input });
             await work(db, definition);
           },

@@ -82,7 +82,7 @@ async function settle(db: Database): Promise<void> {
   assert.deepEqual(await worker.peekPoison(), []);
 }
 
-/** The entries are those of the entities: no more, no less, none twice. */
+/** The entries are exactly those of the entities, each once. */
 async function audit(db: Database, { tables }: Memory): Promise<void> {
   const films = await db.open(Film).scan().all({ allow: "table-scan", because: "test" });
   const { indexes } = Film;

@@ -6,7 +6,7 @@ import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { memory } from "./testing/memory.ts";
 
-/** Two texts of one FNV-1a hash of 128 bits, made by the reduction of a lattice in a second. */
+/** Two texts with the same 128-bit FNV-1a hash, found by lattice reduction in a second. */
 const OURS = "https://contoso.com/v8K4LrBoCMX68549CRVPdsz7359i";
 const THEIRS = "https://contoso.com/MXXX69Eh2BtOFTIUGZXF71QV5WZU";
 

@@ -324,7 +324,7 @@ describe("a sibling index", () => {
     await db.createTables(Employee);
     await db.open(Employee).insert({ ...jones, age: 61 });
   };
-  /** The rows of the partition are the entities and what they index to, no more. */
+  /** The rows of the partition are exactly the entities and their entries. */
   const audit = async (db: Database, backend: Backend) => {
     const all = await db.open(Employee).range({ dept: "Sales" }).all();
     assert.deepEqual(await rowKeys(backend), all.flatMap(expectedKeys).sort());
@@ -432,7 +432,7 @@ describe("a key of an entry that is too long", () => {
       await assert.rejects(repository.by.email.get({ dept: "Sales", email }), isTooLong);
       await assert.rejects(repository.by.email.range({ dept: "Sales", email }).all(), isTooLong);
     };
-    // The reads of what is to be changed.
+    // The reads of the rows to be changed.
     assert.equal((await db.metered(write)).requests, 2);
     assert.deepEqual(await employees.get(key), short);
   });
@@ -477,7 +477,7 @@ async function rowKeys(backend: Backend): Promise<string[]> {
   return (await backend.tables.query("Employee", {})).entities.map(({ rowKey }) => rowKey);
 }
 
-/** Base and entries carry the same write tokens' head. */
+/** The base and its entries begin with the same write token. */
 async function assertCopies(backend: Backend): Promise<void> {
   const { entities } = await backend.tables.query("Employee", {});
   const token = (rowKey: string) =>

@@ -172,7 +172,7 @@ describe("a spread", () => {
     await writer.append(hit(0, "first"));
     const { result } = await connect({
       ...backend,
-      // The setting takes a while to be written.
+      // Writing the setting takes a while.
       ...intercept(backend, async ({ method }, send) => {
         if (method === "commit") clock.advance(4000);
         return send();

@@ -80,7 +80,7 @@ describe("a token for a range of rows", () => {
   });
 
   it("lets in the rows of its prefix and nothing else, whatever the values", async () => {
-    // The characters that keys escape, those that escapes begin with, and their neighbours.
+    // Characters that keys escape, characters that begin escapes, and their neighbours.
     const char = fc.constantFrom(...'ab_!/\\#?%$.>[^~"}é', "\u{1f600}", " ");
     const value = fc.string({ unit: char, maxLength: 4 }).filter((text) => text !== "");
     await fc.assert(
@@ -149,7 +149,7 @@ describe("a token for a range of rows", () => {
       { ...ann, policy: "readers", ttlMs: 1000 },
       { ...ann, rows: { folder: { startsWith: "a" }, id: 1 } },
     ]) {
-      // The compiler sees some of it.
+      // The compiler catches some of these.
       assert.throws(
         () => issuer.sasFor(Note, grant as typeof ann),
         isRefused,

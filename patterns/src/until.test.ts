@@ -34,7 +34,7 @@ const everything = async () => {
   for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-/** Sleeps until somebody moves it on: a wait that the test can look at. */
+/** Sleeps until the test advances it, so that the test can look at a wait. */
 function patientClock(): FakeClock & Clock {
   const clock = new FakeClock();
   clock.sleep = (ms, signal) => clock.alarm(ms, signal);
@@ -50,7 +50,7 @@ function open(options: Partial<ConnectOptions> = {}) {
   return { clock, backend, db: connected, until: connected.until(controller.signal), abort };
 }
 
-/** Pushes back on every request but for the first few. */
+/** Pushes back on every request but the first few. */
 function pushBack(after = 0) {
   let sent = 0;
   const backend = memory({ clock: patientClock() });
@@ -222,7 +222,7 @@ describe("a database until a signal", () => {
 
 describe("a queue worker and its signal", () => {
   it("stops at once, though the queue pushes back", async () => {
-    const { ports, sent } = pushBack(2); // The queues are made.
+    const { ports, sent } = pushBack(2); // The queues are created.
     const events: DatabaseEvent[] = [];
     const { db } = open({ ...ports, onEvent: (event) => events.push(event) });
     const controller = new AbortController();

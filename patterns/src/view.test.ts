@@ -27,7 +27,7 @@ const fields = {
 const Sales = view("SalesByDay", {
   fields: { day: f.string(), shop: f.string(), id: f.int32(), total: f.int32() },
   key: { partition: [k.str("day")], row: [k.str("shop"), k.uint("id", 6)] },
-  // What is not paid for is not in the view.
+  // Unpaid orders are not in the view.
   project: ({ day, shop, id, total }: Infer<typeof fields>) =>
     total > 0 ? { day, shop, id, total } : undefined,
   queue: "views",
@@ -38,7 +38,7 @@ const declaration = {
   key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
 } as const;
 const Order = entity("Order", { ...declaration, followers: { sales: Sales } });
-/** Written without a word to the view. */
+/** Written without telling the view. */
 const Plain = entity("Order", declaration);
 const order = (id: number, day: string, total: number) => ({ shop: "north", id, day, total });
 
@@ -46,7 +46,7 @@ const workerOf = (db: Database) =>
   createWorker(db, {
     queue: "views",
     handlers: [outboxReplay(), viewUpdates([Order])],
-    // A schedule may stall each delivery past its lease: no message is poison here.
+    // A schedule may stall every delivery past its lease, so no message counts as poison here.
     maxDequeue: 1000,
   });
 
@@ -55,7 +55,7 @@ async function prepare(db: Database) {
   await workerOf(db).createQueues();
 }
 
-/** Works until nothing is left to be done, tripwires included. */
+/** Works until nothing is left to do, tripwires included. */
 async function settle(db: Database) {
   for (let round = 0; round < 4; round++) {
     await workerOf(db).drain();
@@ -77,7 +77,7 @@ async function shown(db: Database) {
   return rows.map(({ day, id, total }) => `${day} ${id}: ${total}`).sort();
 }
 
-/** The view is what projecting every source gives. */
+/** The view equals the projection of all sources. */
 async function check(db: Database) {
   const orders = await db.open(Order).range({ shop: "north" }).all();
   const expected = orders.filter(({ total }) => total > 0);
@@ -141,7 +141,7 @@ describe("a view", () => {
     await settle(db);
     await db.open(Order).update({ shop: "north", id: 1 }, () => ({ total: 11 }));
     const work = await connect(backend).metered((own) => workerOf(own).drain());
-    // Receive, state, the three of the row, checkpoint, delete, and a receive that finds nothing.
+    // Receive, state, three for the row, checkpoint, delete, and a receive that finds nothing.
     assert.deepEqual([work.result, work.requests], [1, 8]);
     const unseen = await connect(backend).metered((own) =>
       own.open(Order).update({ shop: "north", id: 1 }, () => ({ note: "late" })),
@@ -176,7 +176,7 @@ describe("a view", () => {
           else await orders.upsert({ shop: "north", id, day, total });
         }
         const messages = backend.queues.contents("views").map(({ text }) => text);
-        // In an order of chance, most of them twice, with all of them once at the end.
+        // In random order, most of them twice, with all of them once at the end.
         const drawn = order.map((n) => messages[n % Math.max(1, messages.length)]);
         for (const text of drawn.reverse()) {
           const message = text === undefined ? undefined : JSON.parse(text);
@@ -224,7 +224,7 @@ describe("a view", () => {
     const { requests } = await db.metered((metered) =>
       rebuildView(metered, Sales, Order, { graceMs: 0, rate: 100 }),
     );
-    // Two pages, each of two days of 125 orders, and what tells of the state.
+    // Two pages, each with two days of 125 orders, and the requests for the state.
     assert.equal(requests, 2 * (1 + 2 * 2) + 9);
     // The second page waits for the first.
     assert.equal(backend.clock.now() - startedAt, 2500);
@@ -311,7 +311,7 @@ async function change(db: Database) {
   await workerOf(db).drain();
 }
 
-/** A writer that stands still for too long gives up rather than commit after its tripwire. */
+/** A writer that is suspended for too long gives up instead of committing after its tripwire. */
 function ifInTime(work: (db: Database) => Promise<void>) {
   return (db: Database) =>
     work(db).catch((error) =>
@@ -428,7 +428,7 @@ describe("the view's promises", () => {
     });
   });
 
-  /** Two projectors that heard of the same source, and no third to mend what they do. */
+  /** Two projectors of a change to the same source, and no third to repair what they do. */
   function twoProjectors(runs: number, layer?: Layer) {
     const key = { partitionKey: "mon", rowKey: "north_000001" };
     const base = { partitionKey: "north", rowKey: "order_000001" };
@@ -477,7 +477,7 @@ describe("the view's promises", () => {
   it("notices rows written without their ETag", async () => {
     const blind: Layer = (call, send) => {
       const row = rowIn(call);
-      // The service takes any: what it finds there is replaced.
+      // The service accepts any version, and replaces what it finds there.
       if (row?.kind === "replace") Object.assign(row, { ifMatch: "*" });
       return send();
     };

@@ -63,10 +63,10 @@ describe("a warning", () => {
     assert.deepEqual(kindsOf(told), []);
     await rare(3);
     const filter = "PartitionKey eq '…' and age eq '…'";
-    // Ages of 0 to 19 were found twice each in 40 rows, those above not at all.
+    // Ages 0 to 19 were found twice each in 40 rows, higher ones not at all.
     const density = (21 * 2) / (101 * 40);
     assert.deepEqual(told, [{ kind: "low density", table: "Employee", filter, density }]);
-    // A tenth of what is read, all of it, and half of a range.
+    // A tenth of the rows read, all of them, and half of a range.
     await times(201, () => sales.where(({ age }) => age.lt(2)).all(permit));
     await times(201, () => sales.all());
     const half = db.open(Employee).range({ dept: "Sales", id: { gte: 20 } });
@@ -100,7 +100,7 @@ describe("a warning", () => {
       await insert(db, 1);
       const update = () =>
         db.open(Employee).update({ dept: "Sales", id: 0 }, ({ age }) => ({ age: age + 1 }));
-      // Lost ones are repeated: 101 and a few more are sent.
+      // Lost updates are repeated: 101 requests and a few more are sent.
       await times(lostEvery === 10 ? 91 : 100, update);
       assert.deepEqual(told, warned);
     }
@@ -114,7 +114,7 @@ describe("a warning", () => {
       const { db, told } = await open();
       const people = db.open(Person);
       await times(102, (id) => people.insert({ id, town: "Redmond" }));
-      // Other software, which knows of no index.
+      // Other software, which knows nothing of the index.
       await times(stale, (id) =>
         db.tables.commit("Person", [
           { kind: "delete", partitionKey: `000${id}`, rowKey: "person", ifMatch: "*" },

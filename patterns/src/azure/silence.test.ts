@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { silences } from "./silence.ts";
 
 const MINUTE_MS = 60_000;
-/** What a limit of a second may come later. */
+/** How much later than its limit of a second a request may be given up. */
 const TENTH_MS = 100;
 
 describe("a request that gets no answer", () => {

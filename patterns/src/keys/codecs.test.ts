@@ -94,7 +94,7 @@ describe("the number and time codecs", () => {
     checkCodec(k.uint("n", 6), uint, (a, b) => a - b);
     checkCodec(k.uintDesc("n", 6), uint, (a, b) => b - a);
     checkCodec(k.int("n", 6), int, (a, b) => a - b);
-    // More digits than a number is exact in.
+    // More digits than a number represents exactly.
     checkCodec(k.uintDesc("n", 18), fc.maxSafeNat(), (a, b) => b - a, 10_000);
     checkCodec(k.uintDesc("n", 18), uint, (a, b) => b - a, 10_000);
     checkCodec(k.int("n", 18), int, (a, b) => a - b, 10_000);

@@ -204,7 +204,7 @@ describe("the range of a query", () => {
         try {
           range = road.rangeOf({ road: { startsWith: prefix } });
         } catch (error) {
-          // A mark that words may hold, too, is behind the sigma.
+          // The sigma is followed by a mark that a word may also contain.
           assert.ok(isTableError(error, "validation-failed") && /Σ[.']+$/.test(prefix), prefix);
           refusals++;
           return;
@@ -286,7 +286,7 @@ describe("the range of a query", () => {
   });
 });
 
-/** The only line that knows how a range is written down. */
+/** The only line that knows how a range is written. */
 function check(range: KeyRange, expected: string): void {
   const from = range.from === undefined ? [] : [range.afterFrom ? "gt" : "ge", range.from];
   const to = range.to === undefined ? [] : [range.throughTo ? "le" : "lt", range.to];

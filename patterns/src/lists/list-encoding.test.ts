@@ -19,7 +19,7 @@ const idsOf = (digits: number) =>
     .map((values) => values.map((value) => id(value, digits)).sort());
 const widths = fc.integer({ min: 1, max: 10 });
 
-/** What the service counts for a property: two bytes for each character of text. */
+/** The bytes that the service counts for a property: two for each character of text. */
 function bytesIn({ type, value }: EdmValue): number {
   return type === "Binary" ? bytesOf(String(value)).length : String(value).length * 2;
 }

@@ -56,7 +56,7 @@ describe("lists kept by a worker, whatever happens", () => {
     }
   });
 
-  /** While others sleep, a minute may pass between any two requests: a writer may find itself too late. */
+  /** While others sleep, a minute may pass between any two requests, so a writer may be too late. */
   const tolerant = (client: Client) => (db: Database) =>
     client(db).catch((error) => {
       const isExpected =
@@ -88,7 +88,7 @@ describe("lists kept by a worker, whatever happens", () => {
       ...working,
       before: async (db) => {
         await before(db);
-        // Other software: one leaves, one changes its name, one comes.
+        // Other software: one employee leaves, one changes its name, one arrives.
         await db.open(Plain).delete({ dept: "Sales", id: 1 });
         await db.open(Plain).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Smith" }));
         await db.open(Plain).insert(jones(5));

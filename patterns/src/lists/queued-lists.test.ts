@@ -308,7 +308,7 @@ describe("lists kept by a worker", () => {
       let moves = 0;
       const moving: Layer = async (call, send) => {
         const isWrite = call.method === "commit" || call.method === "put";
-        // Whoever hears of the move finds nothing of the entity in the list yet.
+        // The worker that handles the move finds the entity not yet in the list.
         if (isWrite && call.port === port && moves++ === 0) {
           await employees.update({ dept: "Sales", id: 1 }, () => ({ lastName: "Smith" }));
           await drain(db);
@@ -470,7 +470,7 @@ describe("lists kept by a worker", () => {
     const { backend, db, employees } = await open();
     for (let id = 1; id <= 5; id++) await employees.insert(jones(id));
     await settle(db);
-    // Other software: one leaves, one changes its name, one comes.
+    // Other software: one employee leaves, one changes its name, one arrives.
     const plain = db.open(Plain);
     await plain.delete({ dept: "Sales", id: 1 });
     await plain.update({ dept: "Sales", id: 2 }, () => ({ lastName: "Smith" }));

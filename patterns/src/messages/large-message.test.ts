@@ -86,7 +86,7 @@ describe("a message with a large body", () => {
     await loseEveryAnswer((db) => createWorker(db, { queue: QUEUE, handlers }).drain(), {
       before,
       check: async (db, { clock }) => {
-        // A message that was received without an answer comes again.
+        // A message whose receiver got no answer becomes visible again.
         clock.advance(60_000);
         await createWorker(db, { queue: QUEUE, handlers }).drain();
         assert.equal(await bodies(db), 0);
@@ -106,7 +106,7 @@ describe("a message with a large body", () => {
   });
 
   it("leaves it to whoever has the message by now", async () => {
-    /** Of a process that stood still: the time to renew the lease has passed before it knows. */
+    /** The clock of a suspended process: the time to renew the lease passes before it notices. */
     const clock = new (class extends FakeClock {
       override alarm(_ms: number, signal?: AbortSignal) {
         return super.alarm(Number.POSITIVE_INFINITY, signal);

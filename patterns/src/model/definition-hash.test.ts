@@ -13,7 +13,7 @@ import type { Index } from "./entity-index.ts";
 
 const by = (segment: Segment) => siblingIndex({ row: [k.lit("x"), segment, k.uint("id", 6)] });
 
-/** Their definitions are in control rows: whoever changes one of them makes all that is built another index. */
+/** Control rows hold these hashes: changing one turns every index that is already built into another one. */
 const HASHES: Readonly<Record<string, readonly [index: Index, hash: string]>> = {
   str: [by(k.str("text")), "9ae4a56235f9"],
   overflow: [by(k.str("text", { max: 100, overflow: "hash" })), "d0164fecb113"],

@@ -35,7 +35,7 @@ const partition = [k.lit("town"), k.str("town")];
 const row = [k.lit("of"), k.str("p"), k.uint("id", 4)];
 const town = [k.lit("town"), k.str("town")];
 
-/** By what the name is the name of. */
+/** By the kind of thing that is named. */
 const DECLARATIONS: Readonly<Record<string, readonly ((name: string) => unknown)[]>> = {
   container: [
     (container) => indexed(blobList({ container, name: [k.str("town")] })),
@@ -86,7 +86,7 @@ describe("the name of a queue or container", () => {
   }
 });
 
-/** By how many characters stand behind the name. */
+/** With the number of characters that are appended to the name. */
 const TABLES: readonly (readonly [number, (name: string) => unknown])[] = [
   [0, (name) => entity(name, { version: 1, fields, key })],
   [0, (table) => entity("Base", { version: 1, fields, key, table })],

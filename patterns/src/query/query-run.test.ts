@@ -120,7 +120,7 @@ describe("paging", () => {
       [3, 4, 5, 6, 7],
     );
     await assert.rejects(later.range({ town: "Köln" }).page(cursor), refused("validation-failed"));
-    // As a web server reads a parameter that is given twice.
+    // As a web server parses a parameter that is given twice.
     const twice = [cursor, cursor] as unknown as string;
     await assert.rejects(later.range({ town: "Bonn" }).page(twice), refused("validation-failed"));
     await assert.rejects(

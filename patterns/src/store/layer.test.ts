@@ -59,7 +59,7 @@ describe("a write with a deadline", () => {
   it("is sent all the same when the deadline moved on while it waited for its turn", async () => {
     const { clock, db, slow, timeouts } = await busyFor(90_000);
     const begunAt = clock.now();
-    // As of a lease that is renewed every half a minute.
+    // Like a lease that is renewed every half minute.
     const renewed = () => begunAt + Math.floor((clock.now() - begunAt) / 30_000) * 30_000 + 60_000;
     await Promise.all([slow, db.inTime(renewed).tables.commit("Rows", insert("a"))]);
     assert.deepEqual(timeouts, [undefined, 60]);

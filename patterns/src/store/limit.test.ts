@@ -6,7 +6,7 @@ import { mapBounded, type Slots, slotsOf } from "./limit.ts";
 
 const busy = () => new PortError("busy", { status: 503, code: "ServerBusy" });
 
-/** How many run at once when more want to than may. */
+/** How many run at once when more want to run than may. */
 async function width(slots: Slots): Promise<number> {
   let running = 0;
   let most = 0;

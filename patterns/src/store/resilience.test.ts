@@ -13,7 +13,7 @@ const key = { id: "a" };
 const one = { id: "a", count: 1 };
 const add = (db: Database) => db.open(Counter).update(key, ({ count }) => ({ count: count + 1 }));
 
-/** A client whose first commit gets no answer; before the next, others do `meanwhile`. */
+/** A client whose first commit gets no answer; before its next request, another client runs `meanwhile`. */
 async function open(isSent: boolean, meanwhile: (others: Database) => Promise<unknown>) {
   const backend = memory();
   const others = connect(backend);
