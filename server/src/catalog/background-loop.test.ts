@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { BackgroundLoop } from "./background-loop.ts";
 
 describe("A background loop", () => {
-  it("runs once more when it is woken during a run, and never twice at a time", async () => {
+  it("runs once more when it is woken during a run, and never concurrently", async () => {
     let runs = 0;
     let running = 0;
     const { loop, release } = open(async (wait) => {
@@ -25,7 +25,7 @@ describe("A background loop", () => {
     assert.equal(runs, 2);
   });
 
-  it("runs once more when its run wakes it while it begins", async () => {
+  it("runs once more when a run wakes it as it starts", async () => {
     let runs = 0;
     let running = 0;
     const loop: BackgroundLoop = new BackgroundLoop({
@@ -44,7 +44,7 @@ describe("A background loop", () => {
     assert.equal(runs, 3);
   });
 
-  it("tells of a failure and runs again when it is woken", async () => {
+  it("reports a failed run and runs again when it is woken", async () => {
     const errors: unknown[] = [];
     let runs = 0;
     const loop = new BackgroundLoop({
@@ -63,7 +63,7 @@ describe("A background loop", () => {
     assert.equal(errors.length, 1);
   });
 
-  it("closes also while its run begins, and after that run", async () => {
+  it("can be closed by a run that is starting, and closes after that run", async () => {
     let ended = false;
     let closed: Promise<void> | undefined;
     const loop: BackgroundLoop = new BackgroundLoop({
@@ -80,7 +80,7 @@ describe("A background loop", () => {
     await closed;
   });
 
-  it("closes after the run under way and does not begin another", async () => {
+  it("closes after the current run and does not start another", async () => {
     let runs = 0;
     const { loop, release } = open(async (wait) => {
       runs++;

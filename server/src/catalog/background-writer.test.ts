@@ -4,13 +4,13 @@ import { EngineError, type EngineErrorCode } from "../engine/engine.ts";
 import { BackgroundWriter } from "./background-writer.ts";
 
 describe("A background writer", () => {
-  it("writes what stands behind a part whose data is damaged, and keeps that part", () =>
+  it("gives back a part that fails as Corrupt, and writes the parts after it", () =>
     check({ b: "Corrupt" }, { written: ["a", "c"], kept: ["b"] }));
 
-  it("leaves what stands behind a part for which the engine was away", () =>
+  it("gives back a part that fails as Unavailable, and all parts after it", () =>
     check({ b: "Unavailable" }, { written: ["a"], kept: ["b", "c"] }));
 
-  it("writes for ten seconds at the end, however the clock is set meanwhile", async () => {
+  it("starts no part more than ten seconds after close, even if the clock is set ahead", async () => {
     const clock = { at: 0, ms: 0, now: () => clock.at, elapsed: () => clock.ms };
     const written: string[] = [];
     const errors: unknown[] = [];

@@ -17,7 +17,7 @@ import { Reaper } from "./reaper.ts";
 import { ServicePropertiesStore } from "./service-properties-store.ts";
 
 describe("The catalog", () => {
-  it("finds names whatever their case, as they were created", async () => {
+  it("finds names in any case and returns them as created", async () => {
     const { catalog } = await open();
     await catalog.create("alice", "People", 1);
     assert.equal((await catalog.find("alice", "pEOPLE"))?.name, "People");
@@ -25,7 +25,7 @@ describe("The catalog", () => {
     assert.equal(await catalog.find("bob", "People"), undefined);
   });
 
-  it("gives every creation an id of its own, also for a name used before", async () => {
+  it("gives every created name a new id, even if the name was used before", async () => {
     const { catalog } = await open();
     const first = await catalog.create("alice", "people", 1);
     await catalog.remove("alice", "people");
@@ -33,7 +33,7 @@ describe("The catalog", () => {
     assert.notEqual(first.named.id, second.named.id);
   });
 
-  it("gives a name a new id on demand, and leaves the old one to the reaper", async () => {
+  it("renews a name's id, and leaves the old id to the reaper", async () => {
     const { catalog } = await open();
     const { named: before } = await catalog.create("alice", "people", 7);
     const after = await catalog.renew("alice", "people");
@@ -47,7 +47,7 @@ describe("The catalog", () => {
     assert.equal(await catalog.renew("alice", "nobody"), undefined);
   });
 
-  it("renews as often as it is asked at once, never with the same id", async () => {
+  it("gives concurrent renewals of a name different ids", async () => {
     const { catalog } = await open();
     await catalog.create("alice", "people", 0);
     const renewed = await Promise.all([1, 2, 3].map(() => catalog.renew("alice", "people")));
@@ -55,7 +55,7 @@ describe("The catalog", () => {
     assert.equal((await catalog.removed("alice")).length, 3);
   });
 
-  it("lets one of many creators win", async () => {
+  it("lets exactly one of several concurrent creators win", async () => {
     const { catalog } = await open();
     const results = await Promise.all(
       [1, 2, 3, 4].map((value) => catalog.create("alice", "t", value)),
@@ -63,14 +63,14 @@ describe("The catalog", () => {
     assert.equal(results.filter(({ created }) => created).length, 1);
   });
 
-  it("gives names that are created at once ids of their own", async () => {
+  it("gives names that are created concurrently different ids", async () => {
     const { catalog } = await open();
     const names = ["a", "b", "c", "d"];
     const made = await Promise.all(names.map((name) => catalog.create("alice", name, 1)));
     assert.equal(new Set(made.map(({ named }) => named.id)).size, names.length);
   });
 
-  it("sends nobody back for another id, however many create and renew at once", async () => {
+  it("loses no commit to a conflict when many create and renew concurrently in one process", async () => {
     const engine = new RefusalCounter();
     const { catalog } = await open(engine);
     const names = Array.from({ length: 50 }, (_, i) => `t${i}`);
@@ -80,7 +80,7 @@ describe("The catalog", () => {
     assert.equal(engine.refused, 0);
   });
 
-  it("gives no id twice, however many servers create and renew at once", async () => {
+  it("never gives an id twice when several servers create and renew concurrently", async () => {
     const engine = new MemoryEngine();
     const servers = await Promise.all([1, 2, 3].map(() => open(engine)));
     const first = servers[0]!.catalog;
@@ -96,7 +96,7 @@ describe("The catalog", () => {
     assert.equal((await first.removed("alice")).length, 3);
   });
 
-  it("does not bring a name back, with a new id, that another server has removed meanwhile", async () => {
+  it("does not renew a name that another server removes during the call", async () => {
     const engine = new MemoryEngine();
     const { catalog } = await open(engine);
     const other = await open(engine);
@@ -111,7 +111,7 @@ describe("The catalog", () => {
     assert.equal(await catalog.find("alice", "t"), undefined);
   });
 
-  it("loses none of several changes at once, and lets one of many removals win", async () => {
+  it("applies all of several concurrent updates, and lets exactly one of several removals win", async () => {
     const { catalog } = await open();
     await catalog.create("alice", "t", 0);
     const times = [1, 2, 3, 4];
@@ -124,7 +124,7 @@ describe("The catalog", () => {
     assert.equal(removed.filter((named) => named !== undefined).length, 1);
   });
 
-  it("gives up when rivals win for as long as a call may take, and service properties do too", async () => {
+  it("gives up, as service properties do, when rivals keep winning for the time a call may take", async () => {
     const clock = { at: 0, now: () => clock.at };
     const engine = new LosingEngine();
     const { catalog, ids } = await open(engine, clock);
@@ -148,7 +148,7 @@ describe("The catalog", () => {
     }
   });
 
-  it("notices that a remembered name has changed", async () => {
+  it("detects that another process changed a remembered name", async () => {
     const { engine, catalog, ids } = await open();
     await catalog.create("alice", "people", 1);
     const remembered = (await catalog.find("alice", "people"))!;
@@ -159,7 +159,7 @@ describe("The catalog", () => {
     assert.equal((await catalog.find("alice", "people"))?.value, 2);
   });
 
-  it("lists names by prefix, from a place on, until told to end", async () => {
+  it("lists names by prefix, from a given name on, until the caller ends the page", async () => {
     const { catalog } = await open();
     for (const name of ["b2", "a1", "B1", "c1", "b3"]) await catalog.create("alice", name, 0);
     const names = async (prefix: string, from: string, max: number) => {
@@ -175,7 +175,7 @@ describe("The catalog", () => {
     assert.equal(await names("", "b1", 2), "B1 b2");
   });
 
-  it("gives accounts the same ids every time they are opened", async () => {
+  it("gives accounts the same ids each time they are opened", async () => {
     const engine = new MemoryEngine();
     const first = await openAccountIds(engine, ["alice", "bob"]);
     const [again, other] = await Promise.all([
@@ -189,11 +189,11 @@ describe("The catalog", () => {
 });
 
 describe("The reaper", () => {
-  it("frees what was stored under a removed name and forgets it only after a while", async () => {
+  it("frees what was stored under a removed name, and does not forget its id at once", async () => {
     await freesAll(new MemoryEngine());
   });
 
-  it("frees all of it on an engine whose scans lend the same bytes for every key", async () => {
+  it("does so on an engine whose scans lend the same buffer for every key", async () => {
     const path = mkdtempSync(join(tmpdir(), "rowhouse-reaper-"));
     await freesAll(await openLmdbEngine({ path }));
     rmSync(path, { recursive: true });
@@ -235,7 +235,7 @@ describe("The reaper", () => {
     await engine.close();
   }
 
-  it("releases what a write that was under way has put meanwhile", async () => {
+  it("releases an entry that an in-flight write puts during the run", async () => {
     const { engine, catalog } = await open();
     const { named } = await catalog.create("alice", "people", 1);
     const key = {
@@ -269,7 +269,7 @@ describe("The reaper", () => {
     await engine.close();
   });
 
-  it("keeps what could not be released, and tells of it once its scan is over", async () => {
+  it("keeps an entry whose release fails, and fails once its scan has ended", async () => {
     const { engine, catalog } = await open(new LingeringEngine());
     const { named } = await catalog.create("alice", "people", 1);
     const partition = Uint8Array.of(KEY_SPACES.entities, named.id);
@@ -298,7 +298,7 @@ describe("The reaper", () => {
     await engine.close();
   });
 
-  it("frees what was removed behind something that cannot be freed", async () => {
+  it("frees the removed names after one whose contents cannot be freed", async () => {
     const { engine, catalog } = await open();
     const partitionOf = (id: number) => Uint8Array.of(KEY_SPACES.entities, 1 + id);
     for (const name of ["first", "second"]) {

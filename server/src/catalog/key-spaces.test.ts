@@ -5,7 +5,7 @@ import { KEY_SPACES } from "./key-spaces.ts";
 /**
  * These bytes are on disk: `docs/internals/storage-format.md` describes them, and stored data relies on them.
  */
-it("What is stored stands behind the first bytes that it was stored behind", () => {
+it("The first bytes of partitions are those of stored data", () => {
   assert.deepEqual(KEY_SPACES, {
     accounts: 0x01,
     processes: 0x02,

@@ -4,8 +4,8 @@ import { type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { drawPlace } from "./process-place.ts";
 
-describe("The place of a process among those that serve the same data", () => {
-  it("follows that of the last one, also where several begin at once", async () => {
+describe("The number of a process among those that serve the same data", () => {
+  it("is the next one, even when several processes start at once", async () => {
     const engine = new MemoryEngine();
     const places = await Promise.all(Array.from({ length: 8 }, () => drawPlace(engine)));
     assert.deepEqual(
@@ -15,7 +15,7 @@ describe("The place of a process among those that serve the same data", () => {
     assert.equal(await drawPlace(engine), 8);
   });
 
-  it("is drawn by chance where nothing can be written", async () => {
+  it("is random when nothing can be written", async () => {
     class FullEngine extends MemoryEngine {
       override async commit(): Promise<CommitResult> {
         throw new EngineError("Unavailable", "no space left");

@@ -41,7 +41,7 @@ class RemoteEngine implements Engine {
 }
 
 describe("Service properties", () => {
-  it("that this server changed act at once, also where a read that began before is answered later", async () => {
+  it("take effect at once when this server changes them, even if an earlier read is answered afterwards", async () => {
     const engine = new RemoteEngine();
     const clock = { now: () => Date.UTC(2026, 0, 1) };
     const properties = new ServicePropertiesStore({
@@ -63,7 +63,7 @@ describe("Service properties", () => {
     assert.deepEqual(properties.chosen("alice")?.cors, [RULE]);
   });
 
-  it("that two servers change at once are both changed", async () => {
+  it("keep both changes when two servers change them concurrently", async () => {
     const engine = new RemoteEngine();
     const common = {
       engine,
