@@ -11,26 +11,26 @@ import { blobsOf, queuesOf } from "./store/connected-ports.ts";
 export { type SendMessageOptions, sendMessage } from "./messages/large-message.ts";
 export type { Message, NewMessage } from "./messages/message.ts";
 
-/** Handles the messages of one kind. They come at least once: it must be idempotent. */
+/** Handles the messages of one kind. A message may arrive more than once, so the handler must be idempotent. */
 export interface Handler {
   readonly kind: string;
-  /** Resolves with `later(…)` when it is too early, with anything else when the message is done. */
+  /** Resolves with `later(…)` when it is too early, and with anything else when the message is done. */
   handle(message: Message, context: HandlerContext): Promise<unknown>;
 }
 
 export interface HandlerContext {
-  /** For as long as the message is ours: a handler that lost it sends nothing any more. */
+  /** Usable as long as the message is ours: after that it sends no request. */
   readonly database: Database;
-  /** Aborted when the message is no longer ours, or the worker has to stop. */
+  /** Aborted when the message is no longer ours, or the worker must stop. */
   readonly signal: AbortSignal;
 }
 
-/** Repeating cannot help: the message goes to the poison queue at once. */
+/** A failure that a retry cannot fix: the message goes to the poison queue at once. */
 export class Fatal extends Error {
   override readonly name = "Fatal";
 }
 
-/** Not a failure: a fresh message comes after this time, and this one is done. */
+/** Not a failure: this message is done, and a new copy arrives after this time. */
 export class Later {
   readonly ms: number;
 
@@ -49,11 +49,11 @@ export function later(ms: number): Later {
 export interface WorkerOptions {
   readonly queue: string;
   readonly handlers: readonly Handler[];
-  /** Messages at once. Default: 4. */
+  /** Messages handled in parallel. Default: 4. */
   readonly concurrency?: number;
-  /** Messages for one request, at most 32. Default: as many as may run. */
+  /** Messages received with one request, at most 32. Default: as many as may run. */
   readonly batch?: number;
-  /** How long a message is hidden from others; renewed at `renewAt` of it. Default: a minute. */
+  /** How long a message is hidden from other workers; renewed after `renewAt` of it. Default: a minute. */
   readonly visibilityMs?: number;
   /** From 0.01 to 0.99. Default: half. */
   readonly renewAt?: number;
@@ -61,20 +61,20 @@ export interface WorkerOptions {
   readonly maxDequeue?: number;
   /** Default: `<queue>-poison`. */
   readonly poisonQueue?: string;
-  /** How long handlers may go on after a stop. Default: 30 seconds. */
+  /** How long handlers may continue after a stop. Default: 30 seconds. */
   readonly drainTimeoutMs?: number;
-  /** Once the message is deleted because its handler succeeded. */
+  /** Called once the message is deleted because its handler succeeded. */
   readonly onDone?: (message: Message) => void;
   /**
-   * What a handler threw; poison-message, with that as its cause, once the message is in the poison queue.
-   * Undefined for a message that is none of ours.
+   * Called with what a handler threw, and with poison-message, caused by that error, once the message is in the
+   * poison queue. The message is undefined for text that is not one of our messages.
    */
   readonly onFailure?: (message: Message | undefined, error: unknown) => void;
 }
 
 /**
- * A worker of one queue: `run` keeps it at work, `drain` handles what is visible now. No request.
- * @throws validation-failed for a queue's name or a number that is none; unsupported-by-profile without queues.
+ * A worker of one queue: `run` keeps it working, `drain` handles what is visible now. Sends no request.
+ * @throws validation-failed for an invalid queue name or number; unsupported-by-profile without queues.
  */
 export function createWorker(database: Database, options: WorkerOptions): Worker {
   return new Worker(database, options);
@@ -93,21 +93,21 @@ const IDLE_MAX_MS = 30_000;
 const TIMEOUT_MIN_MS = 1000;
 const RETRY_MS = [2000, 4000, 10_000, 30_000];
 
-/** A message being handled. The receipt changes whenever its lease is renewed. */
+/** A message being handled. Its receipt changes whenever its lease is renewed. */
 interface Job {
   receipt: MessageReceipt;
-  /** Until then nobody else gets the message. */
+  /** Until then no other worker receives the message. */
   oursUntilMs: number;
-  /** The renewal under way: whether it is ours still. */
+  /** The renewal in flight: whether the message is still ours. */
   prolonged: Promise<boolean> | undefined;
   readonly lost: AbortController;
   readonly done: Promise<void>;
 }
 
 /**
- * Takes messages from a queue and gives them to their handlers. A message is deleted when its handler
- * succeeds, comes back when it fails, and goes to the poison queue when it failed too often. If the
- * process dies, its messages reappear by themselves.
+ * Receives messages from a queue and passes them to their handlers. A message is deleted when its handler
+ * succeeds, becomes visible again when it fails, and goes to the poison queue when it has failed too often. If
+ * the process crashes, its messages reappear on their own.
  */
 export class Worker {
   readonly #database: Database;
@@ -130,12 +130,12 @@ export class Worker {
       drainTimeoutMs = DRAIN_MS,
     } = options;
     assertBetween("The worker", { visibilityMs }, 1, HIDDEN_MS_MAX);
-    // At nothing of it a message would be renewed without end, at all of it too late.
+    // At 0 a message would be renewed without end, at 1 too late.
     assertBetween("The worker", { renewAt }, RENEW_AT_MIN, RENEW_AT_MAX);
     assertBetween("The worker", { drainTimeoutMs }, 0);
   }
 
-  /** Works until the signal: then no message is received any more, and those under way are ended. */
+  /** Works until the signal is aborted: then it receives no more messages and ends those being handled. */
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     const database = this.#database.until(signal);
     const { clock, random } = database;
@@ -167,9 +167,9 @@ export class Worker {
   }
 
   /**
-   * Handles what is visible until nothing is, or the signal.
-   * @returns how many messages that were.
-   * @throws what keeps it from receiving, such as a queue that is not there.
+   * Handles visible messages until none is left, or until the signal is aborted.
+   * @returns the number of messages handled.
+   * @throws the reason it cannot receive, such as a missing queue.
    */
   async drain({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
     const { concurrency = CONCURRENCY } = this.#options;
@@ -181,23 +181,24 @@ export class Worker {
     }
   }
 
-  /** The queue and its poison queue; those that exist are left alone. 2 R. */
+  /** Creates the queue and its poison queue; existing queues are left as they are. 2 R. */
   async createQueues(): Promise<void> {
     await Promise.all(
       [this.#options.queue, this.#poisonQueue].map((queue) => this.#queues.createQueue(queue)),
     );
   }
 
-  /** Messages in the poison queue, with why they are there; they stay. */
+  /** Messages in the poison queue, each with its failure; they stay there. */
   async peekPoison(max = RECEIVE_MAX): Promise<(Message | undefined)[]> {
     assertSome("The worker", { max }, validationFailed, RECEIVE_MAX);
     const messages = await this.#queues.peek(this.#poisonQueue, max);
     return messages.map(({ text }) => parseMessage(text));
   }
 
-  /** Sends back to work what is in the poison queue when it begins, or `max` of it. @returns how many. */
+  /** Sends the messages now in the poison queue, or `max` of them, back to work. @returns how many. */
   async redrive(max = Number.POSITIVE_INFINITY): Promise<number> {
-    // Those that fail again meanwhile come back here. Of one second, a message is told by its id.
+    // Messages that fail again meanwhile return to the poison queue. Within one second, their ids identify
+    // them.
     let begunAt = Number.POSITIVE_INFINITY;
     const sent = new Set<string>();
     const newer: ReceivedMessage[] = [];
@@ -227,7 +228,7 @@ export class Worker {
     }
   }
 
-  /** A poison message that was hidden from others too long is theirs by now. */
+  /** A message that we kept hidden for too long may belong to another receiver by now; its refusal is ignored. */
   #show(received: ReceivedMessage) {
     const shown = this.#queues.update(this.#poisonQueue, received, { visibilityMs: 0 });
     return unlessRefused(shown, 400, 404);
@@ -294,7 +295,7 @@ export class Worker {
     await this.#update(job, { visibilityMs, text });
   }
 
-  /** What the handler makes of the message, which stays hidden meanwhile. */
+  /** The result of the handler for the message, which stays hidden meanwhile. */
   async #try(
     handler: Handler,
     message: Message,
@@ -305,7 +306,7 @@ export class Worker {
     const renewal = this.#renew(job, AbortSignal.any([finished.signal, signal]));
     try {
       const whole = await withBody(this.#database, message);
-      // What the handler read may be out of date once somebody else has had the message.
+      // What the handler read may be out of date once another worker has had the message.
       const database = this.#database
         .until(signal)
         .inTime(() => this.#oursUntilMs(job, finished.signal));
@@ -322,15 +323,15 @@ export class Worker {
   async #finish(message: Message, job: Job, outcome: unknown): Promise<void> {
     const { queue, onDone } = this.#options;
     if (outcome instanceof Later) {
-      // A new message: hiding this one again would bring it nearer to the poison queue.
+      // A new message: hiding this one again would bring it closer to the poison queue.
       await this.#queues.send(queue, unfailed(message), { delayMs: outcome.ms });
       await this.#queues.delete(queue, job.receipt);
       return;
     }
     const isDeleted = await this.#queues.delete(queue, job.receipt);
     const { blob } = message;
-    // Whoever has the message by now needs its body. While it is ours it can only be gone because an earlier try of
-    // this request deleted it.
+    // Another worker that has the message now needs its body. While the message is ours, it can only be gone
+    // because an earlier attempt of this request deleted it.
     const isOurs = isDeleted || this.#database.clock.now() < job.oursUntilMs;
     if (blob && isOurs) await blobsOf(this.#database).delete(blob.container, blob.name);
     onDone?.(message);
@@ -350,9 +351,10 @@ export class Worker {
   }
 
   /**
-   * A worker that stood still, and missed its alarm, may still have the message: it renews the lease when less is left
-   * than the shortest timeout of a request, or more than there can be by a clock that was not set back. What a handler
-   * leaves running when it ends renews nothing. @throws why the message is lost.
+   * A worker that was suspended and missed its alarm may still have the message. It renews the lease when less
+   * is left than the shortest timeout of a request, or more than is possible unless the clock was set back.
+   * Work that a handler leaves running after its end renews nothing. @throws the reason that the message is
+   * lost.
    */
   async #oursUntilMs(job: Job, finished: AbortSignal): Promise<number> {
     const { visibilityMs = VISIBILITY_MS } = this.#options;
@@ -363,7 +365,7 @@ export class Worker {
     return job.oursUntilMs;
   }
 
-  /** One request for all callers that wait for it: each request ends the receipt of the one before. */
+  /** One request for all callers that wait for it, since each request invalidates the receipt before. */
   #prolong(job: Job): Promise<boolean> {
     const { visibilityMs = VISIBILITY_MS } = this.#options;
     job.prolonged ??= this.#update(job, { visibilityMs }).finally(() => {
@@ -372,7 +374,7 @@ export class Worker {
     return job.prolonged;
   }
 
-  /** False when the lease is gone: somebody else has the message now. */
+  /** False when the lease is gone: another worker has the message now. */
   async #update(
     job: Job,
     change: { readonly visibilityMs: number; readonly text?: string },
@@ -389,7 +391,7 @@ export class Worker {
     }
   }
 
-  /** A crash between the two requests leaves it twice, told by its id. */
+  /** A crash between the two requests leaves the message in both queues, with the same id. */
   async #poison(
     received: ReceivedMessage,
     job: Job,
@@ -408,13 +410,13 @@ export class Worker {
     onFailure?.(message, tableError("poison-message", said, payload, { cause, remedy }));
   }
 
-  /** As much of the error as a queue takes beside the message. */
+  /** The message with as much of the error as fits into a queue. */
   #failed(message: Message, { dequeueCount }: ReceivedMessage, error: string): Message {
     const at = new Date(this.#database.clock.now()).toISOString();
     const failed = (error: string) => ({ ...message, failure: { error, dequeueCount, at } });
     const excess = excessOf(failed(error));
     if (excess <= 0) return failed(error);
-    // Half a character takes three bytes more than none.
+    // Half a surrogate pair takes three bytes more than nothing.
     return excess <= error.length ? failed(error.slice(0, -excess - 3)) : message;
   }
 
@@ -426,7 +428,7 @@ export class Worker {
     await Promise.race([Promise.all(jobs.map(({ done }) => done)), patience]);
     ended.abort();
     await patience.catch(() => undefined);
-    // Others may have them at once.
+    // Other workers may receive them immediately.
     await Promise.all(
       [...this.#jobs].map(async (job) => {
         job.lost.abort(new Error("The worker stops."));
@@ -436,7 +438,7 @@ export class Worker {
   }
 }
 
-/** As it was sent first, without what became of it since. */
+/** The message as it was first sent, without its failure. */
 function unfailed(message: Message): string {
   return JSON.stringify({ ...message, failure: undefined });
 }

@@ -259,8 +259,8 @@ export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number
 }
 
 /**
- * Options that prevent a commit after `byMs`: the service refuses a request that is delayed for longer, and no
- * retry is sent later.
+ * The deadline of a commit: nothing sends or retries it after `byMs`, and the service refuses a request that is
+ * delayed beyond it.
  * @throws Stale when no time is left.
  */
 export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Deadline | undefined {
