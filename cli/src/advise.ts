@@ -24,22 +24,22 @@ export function addAdviseCommand(program: Command): void {
   program
     .command("advise")
     .description(
-      "work through the performance checklist over recorded traffic; exit code 1 when something is found",
+      "check recorded traffic against the performance checklist; exits with 1 if it finds something",
     )
-    .argument("<recording>", "what serve --record wrote", notEmpty)
+    .argument("<recording>", "the file that serve --record wrote", notEmpty)
     .option(
       "-l, --location <folder>",
-      "the data folder that was served, to look at entities too",
+      "the data folder that was served, to examine entities as well",
       notEmpty,
     )
     .addOption(
-      new Option("--format <format>", "for whom")
+      new Option("--format <format>", "output format")
         .choices(["text", "json", "sarif"])
         .default("text"),
     )
     .action(async (recording: string, { location, format }: AdviseOptions) => {
       if (!existsSync(recording)) {
-        throw new Error(`${recording} does not exist; serve --record writes it.`);
+        throw new Error(`${recording} does not exist; serve --record creates it.`);
       }
       checkLength(recording);
       const data = await dataOf(location);
@@ -56,15 +56,15 @@ export function addAdviseCommand(program: Command): void {
 /** @throws Error for a folder, and for a file that holds nothing or more than recordings become */
 function checkLength(recording: string): void {
   const stats = statSync(recording);
-  if (stats.isDirectory()) throw new Error(`${recording} is a folder; name the recording.`);
+  if (stats.isDirectory()) throw new Error(`${recording} is a folder; name the recording file.`);
   // A pipe has no length.
   if (stats.isFile() && stats.size === 0) {
     throw new Error(
-      `${recording} is empty: traffic is written some 64 KiB at a time and when the server ends, and this one was killed before, or still runs.`,
+      `${recording} is empty. The server writes traffic 64 KiB at a time and when it shuts down: it was killed before that, or is still running.`,
     );
   }
   if (stats.size > 2 * RECORDING_BYTES_MAX) {
-    throw new Error(`${recording} is longer than recordings become.`);
+    throw new Error(`${recording} is larger than a recording can be.`);
   }
 }
 
@@ -87,7 +87,7 @@ export function* linesOf(
       rest = lines.pop() ?? "";
       yield* lines;
       read += count;
-      if (terminal.isTTY) terminal.write(`\r${Math.floor((100 * read) / size)} % looked at`);
+      if (terminal.isTTY) terminal.write(`\r${Math.floor((100 * read) / size)} % checked`);
     }
     yield rest;
   } finally {

@@ -9,10 +9,10 @@ import { notEmpty } from "./not-empty.ts";
 export function addBackupCommand(program: Command): void {
   program
     .command("backup")
-    .description("copy a data folder as it is at one moment, also while it is served")
+    .description("copy a consistent snapshot of a data folder, even while it is being served")
     .argument(
       "<target>",
-      "the folder to make; its disk must have room for what is not deleted",
+      "the folder to create; its disk needs room for all live data",
       parseTarget,
     )
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
@@ -21,7 +21,7 @@ export function addBackupCommand(program: Command): void {
       let interruption: Error | undefined;
       for (const signal of ["SIGINT", "SIGTERM"] as const) {
         process.once(signal, () => {
-          interruption = new Error(`interrupted by ${signal}; nothing is left of the backup.`);
+          interruption = new Error(`interrupted by ${signal}; the partial backup was removed.`);
         });
       }
       try {
@@ -41,7 +41,7 @@ export function addBackupCommand(program: Command): void {
         });
         process.stdout.write(`${target}: ${describe(copied)}\n`);
         for (const blob of damagedBlobs) {
-          process.stdout.write(`damaged before: blob ${JSON.stringify(blob)} has no content\n`);
+          process.stdout.write(`already damaged: blob ${JSON.stringify(blob)} has no content\n`);
         }
         process.exitCode = damagedBlobs.length > 0 ? 1 : 0;
       } finally {
@@ -52,7 +52,7 @@ export function addBackupCommand(program: Command): void {
 
 function parseTarget(text: string): string {
   if (text !== "") return text;
-  throw new InvalidArgumentError("It is empty; name a folder that does not exist yet.");
+  throw new InvalidArgumentError("The name is empty; name a folder that does not exist yet.");
 }
 
 const SHOW_EVERY_MS = 200;

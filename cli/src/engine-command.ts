@@ -4,18 +4,18 @@ import type { Command } from "commander";
 export function addEngineCommand(program: Command): void {
   const engine = program
     .command("engine")
-    .description("prepare and examine a PostgreSQL database for `serve --engine`");
+    .description("prepare and check a PostgreSQL database for `serve --engine`");
   engine
     .command("install")
-    .description("create the table in the database, and print the statements")
+    .description("create the table in the database and print the statements")
     .argument(...DATABASE)
-    .option("--dry-run", "print the statements alone")
+    .option("--dry-run", "only print the statements")
     .action(async (given: string | undefined, { dryRun }: { dryRun?: true }) => {
       const url = urlOf(given);
       const { installPostgres } = await import("@rowhouse/server/engine/postgres/administer");
       const report = await installPostgres({ url, apply: !dryRun });
       for (const statement of report.sql) print(statement);
-      print("-- For a role that may do no more than Rowhouse needs, run by the table's owner:");
+      print("-- For a role with only the rights that Rowhouse needs, run as the table's owner:");
       for (const statement of report.roleSql) print(`-- ${statement}`);
       print(`-- ${dryRun ? "not applied to" : "applied to"} ${report.database} (${report.server})`);
     });
@@ -23,7 +23,7 @@ export function addEngineCommand(program: Command): void {
   engine
     .command("check")
     .description(
-      "verify schema, rights, durability and settings; exit code 1 when there is a problem",
+      "verify schema, rights, durability and settings; exits with 1 if there is a problem",
     )
     .argument(...DATABASE)
     .action(async (given: string | undefined) => {
@@ -37,7 +37,7 @@ export function addEngineCommand(program: Command): void {
   engine
     .command("explain")
     .description(
-      "show how the server runs each statement; exit code 1 when a plan is not as it should be",
+      "show how the database executes each statement; exits with 1 if a plan is not as expected",
     )
     .argument(...DATABASE)
     .action(async (given: string | undefined) => {
@@ -52,10 +52,7 @@ export function addEngineCommand(program: Command): void {
     });
 }
 
-const DATABASE = [
-  "[url]",
-  "postgres://USER@HOST:PORT/DATABASE; from ROWHOUSE_ENGINE where none is given",
-] as const;
+const DATABASE = ["[url]", "postgres://USER@HOST:PORT/DATABASE; default: ROWHOUSE_ENGINE"] as const;
 
 function urlOf(given: string | undefined): string {
   const url = given ?? process.env.ROWHOUSE_ENGINE;

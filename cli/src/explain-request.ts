@@ -21,7 +21,7 @@ export async function fetchSigned(
 ): Promise<SignedAnswer> {
   // It may hold a signature, so it is not repeated.
   if (!URL.canParse(against) || !/^https?:/i.test(against)) {
-    throw new Error("--against is no URL; http://127.0.0.1:10002/devstoreaccount1 is one.");
+    throw new Error("--against is not a URL such as http://127.0.0.1:10002/devstoreaccount1.");
   }
   const url = new URL(against);
   const headers: Record<string, string> = {
@@ -45,7 +45,7 @@ export async function fetchSigned(
   }
   const response = await fetch(url, { headers }).catch(({ cause, message }: Error) => {
     const reason = cause instanceof Error ? cause.message : message;
-    throw new Error(`${url.origin} does not answer: ${reason}`, { cause });
+    throw new Error(`${url.origin} did not answer: ${reason}`, { cause });
   });
   return { status: response.status, headers: response.headers, body: await response.text() };
 }
@@ -57,6 +57,6 @@ function accountOf(named: string | undefined, environment: NodeJS.ProcessEnv) {
   const key = accounts.find(name)?.keys[0];
   if (key) return { name, key };
   throw new Error(
-    `No key is known for account "${name}": name it in AZURITE_ACCOUNTS, or add a SAS to the URL.`,
+    `There is no key for account "${name}": add it to AZURITE_ACCOUNTS, or put a SAS into the URL.`,
   );
 }

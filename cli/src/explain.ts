@@ -20,12 +20,12 @@ export interface ExplainOptions {
 export function addExplainCommand(program: Command): void {
   program
     .command("explain")
-    .description("say what a query reads, and the better query or key if there is one")
+    .description("show what a query reads, and suggest a better query or key if there is one")
     .argument("<filter>", "a $filter; '' for none")
-    .requiredOption("-t, --table <name>", "the table asked")
+    .requiredOption("-t, --table <name>", "the table to query")
     .option(
       "--against <url>",
-      "ask this endpoint too and print what the query cost: the account's URL, signed with AZURITE_ACCOUNTS or the development account, or with a SAS",
+      "also run the query against this endpoint and print its cost: the account's URL, signed with a key from AZURITE_ACCOUNTS or of the development account, or a URL with a SAS",
     )
     .option("--json", "print JSON")
     .action(async (filter: string, options: ExplainOptions) => {
@@ -62,11 +62,12 @@ export async function explainFilter(
 
 function describePlan(plan: Plan, cure: QueryCure): string[] {
   const lines = [`plan      ${explain(plan)}`, `meaning   ${readingOf(plan)}`];
-  if (plan.residual) lines.push('          What follows "where" is tested on each entity read.');
+  if (plan.residual)
+    lines.push('          The filter after "where" is tested on every entity read.');
   if (cure) {
     lines.push(`better    ${cure.advice}`, `pattern   ${cure.pattern}`);
     for (const key of cure.layout) lines.push(`          ${key}`);
-  } else lines.push("better    nothing: the keys answer this query");
+  } else lines.push("better    none: the keys answer this query");
   return lines;
 }
 
@@ -77,8 +78,8 @@ function describeAnswer({ status, plan, cost, more }: Asked, against = ""): stri
     const [name = "", value = ""] = part.split("=");
     lines.push(`          ${name.padEnd(18)} ${value}`);
   }
-  if (!cost && status < 300) lines.push("          (this server tells no cost)");
-  if (more) lines.push("          this was the first page; there are more");
+  if (!cost && status < 300) lines.push("          (this server reports no cost)");
+  if (more) lines.push("          this was the first page of several");
   return lines;
 }
 
@@ -94,7 +95,7 @@ function parse(filter: string): FilterNode {
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const { code, message, status } = error;
-    throw new Error(`The service takes no such $filter (${status} ${code}): ${message}`, {
+    throw new Error(`The service rejects this $filter (${status} ${code}): ${message}`, {
       cause: error,
     });
   }
@@ -139,7 +140,7 @@ function checkName(table: string): void {
   } catch (cause) {
     if (!(cause instanceof ServiceError)) throw cause;
     throw new Error(
-      `No table is called "${table}": ${LIMITS.tableNameLengthMin} to ${LIMITS.tableNameLengthMax} letters and digits, a letter first, and not "tables".`,
+      `There can be no table named "${table}": ${LIMITS.tableNameLengthMin} to ${LIMITS.tableNameLengthMax} letters and digits, starting with a letter, and not "tables".`,
       { cause },
     );
   }

@@ -13,7 +13,7 @@ import { tablePrefix } from "@rowhouse/server/table/table-keys";
  */
 export async function openDataFolder(location: string): Promise<LmdbEngine> {
   const path = resolve(location);
-  if (!existsSync(join(path, "data.mdb"))) throw new Error(`${path} is no data folder.`);
+  if (!existsSync(join(path, "data.mdb"))) throw new Error(`${path} is not a data folder.`);
   return openLmdbEngine({ path });
 }
 

@@ -16,11 +16,11 @@ interface InspectOptions {
 export function addInspectCommand(program: Command): void {
   program
     .command("inspect")
-    .description("print the decoded keys of a data folder; reads only")
+    .description("print the decoded keys of a data folder (read-only)")
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .option("-t, --table <name>", "only the entities of tables with this name")
     .option("--limit <count>", "print at most this many entries", parseLimit, 100)
-    .option("--sizes", "print how large the partitions of each table are, as JSON")
+    .option("--sizes", "print the sizes of each table's partitions, as JSON")
     .action(async (options: InspectOptions) => {
       const engine = await openDataFolder(options.location);
       try {
@@ -59,7 +59,7 @@ export async function inspect(
       return true;
     });
     if (ended === "stopped") {
-      say(`(more than ${limit} entries; --limit shows more)`);
+      say(`(there are more than ${limit} entries; raise --limit to see more)`);
       return;
     }
   }
@@ -67,5 +67,5 @@ export async function inspect(
 
 function parseLimit(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError(`"${text}" is not a number of entries; 1 to 999999999 are.`);
+  throw new InvalidArgumentError(`"${text}" is not a number from 1 to 999999999.`);
 }

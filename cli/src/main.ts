@@ -13,9 +13,9 @@ import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
 
 const program = new Command("rowhouse")
-  .description("A table store one can own: serves the Azure Table, Queue and Blob protocols.")
+  .description("A table store you can own: serves the Azure Table, Queue and Blob protocols.")
   .version(packageVersion(), "-v, --version")
-  .showHelpAfterError("(the same with --help lists what is allowed)")
+  .showHelpAfterError("(add --help for the allowed arguments)")
   // What is wrong with a command line is no finding. Commands made from here on inherit it.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
@@ -33,7 +33,7 @@ addPatternsCommand(program);
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   // Told once: every line that follows fails as well.
   if (error.code === "EPIPE" || error.code === "EIO" || process.exitCode === 2) return;
-  process.stderr.write(`rowhouse: standard output cannot be written: ${error.message}\n`);
+  process.stderr.write(`rowhouse: cannot write to standard output: ${error.message}\n`);
   process.exitCode = 2;
 });
 process.stderr.on("error", () => {});

@@ -32,16 +32,16 @@ const SAMPLE = 10_000;
 export function addPatternsCommand(program: Command): void {
   const patterns = program
     .command("patterns")
-    .description("check definitions of the pattern library, look after their indexes and queues");
+    .description("check definitions of the pattern library and manage their indexes and queues");
   addCheck(patterns);
   addExplain(patterns);
   addIndex(patterns.command("index").description("build, verify, repair and retire indexes"));
   addPoison(
     patterns
       .command("queue")
-      .description("look after the queues of workers")
+      .description("manage the queues of workers")
       .command("poison")
-      .description("messages that failed too often"),
+      .description("messages that failed too many times"),
   );
   addAdvise(patterns);
 }
@@ -49,10 +49,12 @@ export function addPatternsCommand(program: Command): void {
 function addCheck(patterns: Command): void {
   patterns
     .command("check")
-    .description("lint definitions and compare them with those recorded; exit code 1 when unsafe")
-    .argument("[schema]", `the module that exports them; ${SCHEMA_FILES.join(" or ")} otherwise`)
-    .option("--write", "record them beside the module, for the next check")
-    .option("--strict", "let warnings count as well")
+    .description(
+      "lint definitions and compare them with the recorded ones; exits with 1 if a change is unsafe",
+    )
+    .argument("[schema]", `the module that exports them; default: ${SCHEMA_FILES.join(" or ")}`)
+    .option("--write", "record them next to the module, for the next check")
+    .option("--strict", "treat warnings as errors")
     .option("--json", "print JSON")
     .action((file: string | undefined, options: CheckOptions & OutcomeOptions) =>
       perform(options, () => check(file, options)),
@@ -62,12 +64,12 @@ function addCheck(patterns: Command): void {
 function addExplain(patterns: Command): void {
   const explain = patterns
     .command("explain")
-    .description("tell plan and cost of every query, and how partitions carry the load")
+    .description("show the plan and cost of every query, and how the load spreads over partitions")
     .argument("[schema]", "the module that exports the definitions")
     .addOption(
-      new Option("--fail-on <plan>", "exit code 1 when a declared query is one").choices(SCANS),
+      new Option("--fail-on <plan>", "exits with 1 if a declared query is one").choices(SCANS),
     )
-    .option("--sample <rows>", "rows of each table to look at when connected", count, SAMPLE)
+    .option("--sample <rows>", "rows of each table to sample when connected", count, SAMPLE)
     .option("--json", "print JSON");
   addConnectionOptions(explain).action(
     (file: string | undefined, options: ExplainOptions & Connected) =>
@@ -95,33 +97,38 @@ function addIndex(index: Command): void {
       return work({ schema, database, signal, progress });
     });
 
-  add("status <entity>", "tell the states of an entity's indexes").action(
+  add("status <entity>", "show the states of an entity's indexes").action(
     (name: string, options: OnSchema) => run(options, (work) => showStates(work, name)),
   );
-  add("build <index>", "make the entries of the entities that are there, beside writers at work")
-    .option("--rate <entities>", "entities a second", count, RATE)
-    .option("--register", "an index nobody registered: take it from readers until it is built")
-    .option("--shards <count>", "in so many ranges, shared with all who run this command", count)
-    .option("--dry-run", "tell what it would take")
+  add("build <index>", "build the entries of existing entities, while writers are active")
+    .option("--rate <entities>", "entities per second", count, RATE)
+    .option("--register", "for an unregistered index: hide it from readers until it is built")
+    .option(
+      "--shards <count>",
+      "split the build into this many ranges, shared by all processes that run this command",
+      count,
+    )
+    .option("--dry-run", "only estimate the work")
     .action((name: string, options: OnSchema & BuildOptions) =>
       run(options, (work) => buildIndex(work, name, options)),
     );
   for (const verb of ["verify", "repair"] as const) {
-    const what = verb === "verify" ? "compare entities and entries" : "mend what verify finds";
-    add(`${verb} <entity>`, `${what}; exit code 1 when something remains`)
-      .option("--sample <percent>", "a share of the rows, such as 5%", share)
-      .option("--rate <rows>", "entities and entries a second; no limit otherwise", count)
+    const what = verb === "verify" ? "compare entities and entries" : "fix what verify finds";
+    add(`${verb} <entity>`, `${what}; exits with 1 if something remains`)
+      .option("--sample <percent>", "check a share of the rows, such as 5%", share)
+      .option("--rate <rows>", "entities and entries per second; default: no limit", count)
       .option(
         "--resume <file>",
-        "keep how far it got there, and go on from it after an interruption",
+        "store progress in this file and resume from it after an interruption",
       )
       .action((name: string, options: OnSchema & ScrubOptions) =>
         run(options, (work) => scrubIndexes(work, name, verb, options)),
       );
   }
-  add("retire <index>", "take an index from readers, then writers, and delete its entries").action(
-    (name: string, options: OnSchema) => run(options, (work) => retireIndex(work, name)),
-  );
+  add(
+    "retire <index>",
+    "hide an index from readers, then from writers, then delete its entries",
+  ).action((name: string, options: OnSchema) => run(options, (work) => retireIndex(work, name)));
 }
 
 function addPoison(poison: Command): void {
@@ -136,15 +143,15 @@ function addPoison(poison: Command): void {
       work(await openDatabase(library, options, { queues: true, signal, progress })),
     );
 
-  add("list <queue>", "the first 32 poison messages; exit code 1 when there are any").action(
+  add("list <queue>", "list the first 32 poison messages; exits with 1 if there are any").action(
     (queue: string, options: Connected) => run(options, (database) => listPoison(database, queue)),
   );
-  add("show <queue> [id]", "the first 32 poison messages, or one, as they are").action(
+  add("show <queue> [id]", "print the first 32 poison messages, or one of them, in full").action(
     (queue: string, id: string | undefined, options: Connected) =>
       run(options, (database) => showPoison(database, queue, id)),
   );
-  add("redrive <queue>", "send poison messages back to work")
-    .option("--max <messages>", "at most so many; all otherwise", count)
+  add("redrive <queue>", "send poison messages back to their queue")
+    .option("--max <messages>", "at most this many; default: all", count)
     .action((queue: string, options: Connected & { readonly max?: number }) =>
       run(options, (database) => redrivePoison(library, database, queue, options.max)),
     );
@@ -153,13 +160,16 @@ function addPoison(poison: Command): void {
 function addAdvise(patterns: Command): void {
   const command = patterns
     .command("advise")
-    .description("tell from the data whether an index pays; exit code 1 unless it is to keep")
-    .argument("<index>", "Employee.byTown, or Employee.town for an index by that field")
+    .description("judge from the data whether an index pays; exits with 1 unless it should be kept")
+    .argument(
+      "<index>",
+      "an index such as Employee.byTown, or a field such as Employee.town to index by",
+    )
     .option("--schema <file>", "the module that exports the definitions")
-    .option("--reads <number>", "lookups by it, in any span of time", amount, 1)
-    .option("--writes <number>", "writes of its fields, in the same span", amount, 1)
-    .option("--sample <rows>", "entities to look at", count, SAMPLE)
-    .option("--total <rows>", "entities there are, when the sample is not all of them", count)
+    .option("--reads <number>", "lookups by the index, in some time span", amount, 1)
+    .option("--writes <number>", "writes of its fields, in the same time span", amount, 1)
+    .option("--sample <rows>", "entities to sample", count, SAMPLE)
+    .option("--total <rows>", "entities in total, if the sample is not all of them", count)
     .option("--json", "print JSON");
   addConnectionOptions(command).action((name: string, options: OnSchema & AdviseOptions) =>
     perform(options, async (signal, progress) => {
@@ -172,7 +182,7 @@ function addAdvise(patterns: Command): void {
 
 function count(text: string): number {
   if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError(`"${text}" is not 1, 2, 3, …`);
+  throw new InvalidArgumentError(`"${text}" is not a positive whole number`);
 }
 
 function amount(text: string): number {
@@ -184,5 +194,5 @@ function amount(text: string): number {
 function share(text: string): number {
   const percent = Number(/^(\d+(?:\.\d+)?) ?%?$/.exec(text)?.[1]);
   if (percent > 0 && percent <= 100) return percent / 100;
-  throw new InvalidArgumentError(`"${text}" is not a share, such as 5%.`);
+  throw new InvalidArgumentError(`"${text}" is not a share such as 5%.`);
 }

@@ -6,6 +6,6 @@ export function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (cause) {
-    throw new Error(`${file} cannot be read: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot read ${file}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -10,8 +10,8 @@ import { SCAN_REPORT_FILE } from "./serve/watch-options.ts";
 export function addReportCommand(program: Command): void {
   program
     .command("report")
-    .description("print what a scan budget found; exit code 1 when queries were over it")
-    .argument("[file]", "what serve --scan-budget wrote", notEmpty, SCAN_REPORT_FILE)
+    .description("print the summary of a scan budget; exits with 1 if queries exceeded it")
+    .argument("[file]", "the file that serve --scan-budget wrote", notEmpty, SCAN_REPORT_FILE)
     .option("--json", "print JSON")
     .action((file: string, { json }: { json?: true }) => {
       const { text, exitCode } = reportOf(file, json ? "json" : "text");
@@ -26,10 +26,10 @@ export function reportOf(
   format: "text" | "json",
 ): { readonly text: string; readonly exitCode: 0 | 1 } {
   if (!existsSync(file)) {
-    throw new Error(`${file} does not exist; the server writes it when it ends.`);
+    throw new Error(`${file} does not exist; the server writes it at shutdown.`);
   }
   const summary = parsed(readText(file));
-  if (!isSummary(summary)) throw new Error(`${file} is no report of a scan budget.`);
+  if (!isSummary(summary)) throw new Error(`${file} is not a scan budget report.`);
   return {
     text: format === "json" ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),
     exitCode: summary.overBudget > 0 ? 1 : 0,

@@ -25,15 +25,18 @@ export function addServeCommand(program: Command): void {
     .command("serve", { isDefault: true })
     .description("serve tables, queues and blobs (the default)")
     .usage("[options] [-- command...]")
-    .argument("[command...]", "behind --: run beside the server, which ends with it");
+    .argument(
+      "[command...]",
+      "after --: a command to run while serving; the server stops when it exits",
+    );
   for (const option of serveOptions()) command.addOption(option);
   command.action((beside: readonly string[], options: ServeOptions) => {
     const hasCommand = process.argv.includes("--");
     if (beside.length > 0 && !hasCommand) {
-      program.error(`error: serve takes no '${beside[0]}'; a command to run stands behind --`);
+      program.error(`error: serve takes no '${beside[0]}'; put a command to run after --`);
     }
     // That of a script's variable that nobody set: the script would wait for ever.
-    if (hasCommand && !beside[0]) program.error("error: there is no command behind --");
+    if (hasCommand && !beside[0]) program.error("error: there is no command after --");
     const isGiven = (name: keyof ServeOptions) => command.getOptionValueSource(name) === "cli";
     try {
       checkOptions(options, isGiven, hasCommand);
@@ -110,7 +113,7 @@ function accountOf(accounts: Accounts): Account {
     .map((name) => accounts.find(name))
     .find((account) => account !== undefined && !account.disabled);
   if (found) return found;
-  throw new Error("All accounts are disabled; a command beside the server needs one that is not.");
+  throw new Error("All accounts are disabled; running a command needs an enabled one.");
 }
 
 async function start(
@@ -119,11 +122,13 @@ async function start(
   log: Logger,
 ): Promise<{ server: RunningServer; watch: Watch }> {
   if (options.oauth !== undefined && !bearer) {
-    log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
+    log.warn(
+      "--oauth is given, but no issuer is configured: bearer tokens are refused. See --config.",
+    );
   }
   const tls = readTls(options);
   // lmdb-js prints every commit that failed; the log tells of those with what they refused.
-  console.error = (...words) => log.debug({ words: words.map(String) }, "printed by a library");
+  console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
   const { engine, contents, health } = await openEngine(options, log);
   const faults = new FaultLog(log, systemClock);
   const watch = openWatch(options, engine, log, loggingObserver(log, faults));
@@ -151,7 +156,7 @@ async function start(
     pages,
     stopwatch,
     onError: (error) =>
-      faults.tell("background work failed and is tried again, or an answer was cut off", error),
+      faults.tell("background work failed and will be retried, or a response was cut off", error),
   });
   return { server, watch };
 }
@@ -181,14 +186,14 @@ function say(line: string): void {
 
 function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void {
   const stop = (signal: NodeJS.Signals) => {
-    log.info({ signal }, "closing: finishing what is under way");
+    log.info({ signal }, "shutting down: finishing requests in progress");
     server.close().then(
       () => {
         log.info("closed");
         disconnectFromPrimary();
       },
       (error) => {
-        log.error({ err: error }, "closing failed");
+        log.error({ err: error }, "shutdown failed");
         process.exit(1);
       },
     );

@@ -17,13 +17,13 @@ import { Pace } from "./interruption.ts";
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const BACKUPS = 2;
 const NAMES = 6;
-/** In the engine, and in files beside it. */
+/** Stored in the engine, and in files next to it. */
 const SIZES = [3000, 131_073, 400_000];
 const ACCOUNTS = ["a", "b", "c"];
 const TOTAL = 300;
 
-describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repeats it)`, () => {
-  it("is whole, shows one moment, and serves", async () => {
+describe(`A backup of a folder that is being written to (seed ${seed}, CRASH_SEED repeats it)`, () => {
+  it("contains one consistent snapshot, leaves no orphaned content, and can be served", async () => {
     await withFolder(async (folder) => {
       const data = join(folder, "data");
       const server = await startRowhouse(data, ["--silent", "--workers", "2"]);
@@ -59,7 +59,7 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
       ["entries", SIZES[0]! * 40],
       ["contents", SIZES[2]!],
     ] as const) {
-      it(`that its disk has no room for says so, and leaves nothing, when it is the ${what} that are too many`, async () => {
+      it(`reports that its disk is full and leaves no files, with too many ${what}`, async () => {
         await withFolder(async (folder) => {
           const data = join(folder, "data");
           const server = await startRowhouse(data, ["--silent"]);
@@ -82,7 +82,7 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
     }
   }
 
-  it("that was interrupted or killed leaves nothing that is taken for one, and keeps nothing from being freed", async () => {
+  it("that is interrupted or killed leaves no folder that looks like a finished backup, and releases its hold on content", async () => {
     await withFolder(async (folder) => {
       const data = join(folder, "data");
       const server = await startRowhouse(data, ["--silent"]);
@@ -92,7 +92,7 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
       const target = join(folder, "backup");
       const part = `${target}.part`;
       const stopped = await stopBackup(data, target, "SIGINT");
-      assert.match(stopped.stderr, /interrupted by SIGINT; nothing is left of the backup/);
+      assert.match(stopped.stderr, /interrupted by SIGINT; the partial backup was removed/);
       assert.equal(existsSync(part), false);
       await stopBackup(data, target, "SIGKILL");
       assert.equal(existsSync(part), true);
@@ -110,7 +110,7 @@ async function backUp(data: string, target: string): Promise<void> {
   assert.match(command.stdout, /entries .* contents in files/);
 }
 
-/** A backup that a signal came upon before it was done; one that was quicker does not count. */
+/** Signals a backup that is running; one that finished before the signal does not count. */
 async function stopBackup(
   data: string,
   target: string,
@@ -128,14 +128,14 @@ async function stopBackup(
   }
 }
 
-/** Clients, each of which keeps something true that `judge` looks for. */
+/** Clients, each of which maintains an invariant that `judge` checks. */
 function workers(server: RowhouseProcess, pace: Pace): Promise<void>[] {
   const random = seededRandom(seed);
   const table = tableOf(server);
   return [transfer(table, pace, random), ...overwrite(server, pace, random)];
 }
 
-/** Moves amounts between accounts: their sum stays. */
+/** Moves amounts between accounts, so that their sum stays the same. */
 async function transfer(table: TableClient, pace: Pace, random: () => number): Promise<void> {
   await table.createTable();
   const amounts = ACCOUNTS.map(() => TOTAL / ACCOUNTS.length);
@@ -158,7 +158,10 @@ async function transfer(table: TableClient, pace: Pace, random: () => number): P
   }
 }
 
-/** Overwrites blobs with content of one byte, which their metadata tell of; each is first told of in a table. */
+/**
+ * Overwrites blobs with content made of one repeated byte, recorded in their metadata. Each upload is announced
+ * in a table first.
+ */
 function overwrite(server: RowhouseProcess, pace: Pace, random: () => number): Promise<void>[] {
   const created = createContainer(server);
   const table = TableClient.fromConnectionString(server.connectionString, "Announced", CLIENT);
@@ -223,12 +226,12 @@ async function judge(server: RowhouseProcess): Promise<void> {
     const expected = Buffer.alloc(Number(metadata!.bytes), count % 256);
     const content = await container.getBlobClient(name).downloadToBuffer();
     assert.ok(content.equals(expected), `${name} has another content than its metadata tell.`);
-    // What was acknowledged before an announcement is there with it, and nothing that was not announced.
+    // Writes acknowledged before an announcement in the snapshot are in it too, and no unannounced write is.
     assert.ok([count, count + 1].includes(announced.get(name)!), `${name} is of another moment.`);
   }
 }
 
-/** When nobody uses it any more. */
+/** Called when no process uses the folder any more. */
 async function assertNothingLeftOver(folder: string): Promise<void> {
   const engine = await openLmdbEngine({ path: folder });
   const contents = await FileContentStore.open(join(folder, "contents"));

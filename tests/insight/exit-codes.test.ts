@@ -25,12 +25,12 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "a fault rule of an operation that there is not",
     args: ["serve", "--inMemoryPersistence", "--faults", "503 on InsertEntiy"],
-    reason: /cannot start: "InsertEntiy" of a fault rule is no operation/,
+    reason: /cannot start: "InsertEntiy" in a fault rule is not an operation/,
   },
   {
     what: "a report that is not there, without the help of a command line that was right",
     args: ["report", "none.json"],
-    reason: /does not exist; the server writes it when it ends\.\n$/,
+    reason: /does not exist; the server writes it at shutdown\.\n$/,
   },
   {
     what: "a folder without a name, which is not the current one",
@@ -46,29 +46,29 @@ const COMMAND_LINES: readonly CommandLine[] = [
     what: "a backup to nowhere",
     args: ["backup", ""],
     reason:
-      /'' is invalid for argument 'target'\. It is empty; name a folder that does not exist yet\./,
+      /'' is invalid for argument 'target'\. The name is empty; name a folder that does not exist yet\./,
   },
   {
     what: "no command behind --",
     args: ["serve", "--inMemoryPersistence", "--", ""],
-    reason: /there is no command behind --/,
+    reason: /there is no command after --/,
   },
   {
     what: "memory beside a database that the environment names",
     args: ["serve", "--inMemoryPersistence"],
     environment: { ROWHOUSE_ENGINE: "postgres://somebody@localhost/of-somebody" },
-    reason: /cannot start: --inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, say different/,
+    reason: /cannot start: --inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different/,
   },
   {
     what: "a folder beside a database",
     args: ["serve", "--location", "data", "--engine", "postgres://localhost/d"],
     reason:
-      /cannot start: --location and --engine, or ROWHOUSE_ENGINE, say different places: leave/,
+      /cannot start: --location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
   },
   {
     what: "a configuration that is not there",
     args: ["serve", "--config", "none.json"],
-    reason: /cannot start: The file of --config cannot be read: ENOENT.*none\.json/,
+    reason: /cannot start: Cannot read the --config file: ENOENT.*none\.json/,
   },
   {
     what: "a configuration that is not JSON",
@@ -89,43 +89,44 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "definitions that are nowhere",
     args: ["patterns", "check"],
-    reason: /Name the module of the definitions; there is no schema\.ts, .* here\.$/m,
+    reason: /Name the module that exports the definitions; there is no schema\.ts, .* here\.$/m,
   },
   {
     what: "a folder in the place of a budget's rules",
     args: ["serve", "--inMemoryPersistence", "--scan-budget", "docs"],
-    reason: /cannot start: docs cannot be read: EISDIR/,
+    reason: /cannot start: Cannot read docs: EISDIR/,
   },
   {
     what: "a file of rules that is not there",
     args: ["serve", "--inMemoryPersistence", "--faults", "rules.txt"],
-    reason: /cannot start: "rules\.txt" of a fault rule .* Nor is there a file of that name\.\n$/,
+    reason:
+      /cannot start: "rules\.txt" .* There is no file of that name either\.\n$/,
   },
   {
     what: "a log that is a folder",
     args: ["serve", "--inMemoryPersistence", "--debug", "docs"],
-    reason: /cannot start: The log of --debug cannot be written: EISDIR.* 'docs'/,
+    reason: /cannot start: Cannot write the --debug log: EISDIR.* 'docs'/,
   },
   {
     what: "a log below a file",
     args: ["serve", "--inMemoryPersistence", "--debug", "README.md/log"],
-    reason: /cannot start: The log of --debug cannot be written: E(EXIST|NOTDIR)/,
+    reason: /cannot start: Cannot write the --debug log: E(EXIST|NOTDIR)/,
   },
   {
     what: "a report that is a folder",
     args: ["report", "docs"],
-    reason: /^rowhouse: docs cannot be read: EISDIR/,
+    reason: /^rowhouse: Cannot read docs: EISDIR/,
   },
   {
     what: "a recording that is a folder",
     args: ["advise", "docs"],
-    reason: /^rowhouse: docs is a folder; name the recording\.\n$/,
+    reason: /^rowhouse: docs is a folder; name the recording file\.\n$/,
   },
   {
     what: "an endpoint that is no URL, without repeating what may hold a signature",
     args: ["explain", "", "-t", "Tab", "--against", "localhost:10002/a?sig=secret"],
     reason:
-      /^rowhouse: --against is no URL; http:\/\/127\.0\.0\.1:10002\/devstoreaccount1 is one\.\n$/,
+      /^rowhouse: --against is not a URL such as http:\/\/127\.0\.0\.1:10002\/devstoreaccount1\.\n$/,
   },
   {
     what: "definitions that are no module",
@@ -135,7 +136,7 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "an insight token that is empty",
     args: ["serve", "--insight", "--insight-token="],
-    reason: /It is empty; leave it out for a new one/,
+    reason: /It is empty; leave it out to get a new one/,
   },
 ];
 
@@ -156,7 +157,7 @@ describe("Exit codes of the rowhouse command", () => {
         ...["--debug", "/proc/none/log"],
       ]);
       assert.equal(await command.exited, 2);
-      assert.match(command.stderr, /cannot be written: \/proc takes no folders\.\n$/);
+      assert.match(command.stderr, /Cannot write .*: \/proc takes no folders\.\n$/);
     });
   }
 
@@ -168,7 +169,7 @@ describe("Exit codes of the rowhouse command", () => {
       assert.equal(await command.exited, 2);
       assert.match(
         command.stderr,
-        /traffic\.jsonl is empty: .* this one was killed before, or still/,
+        /traffic\.jsonl is empty\. .* it was killed before that, or is still/,
       );
     }));
 

@@ -98,13 +98,13 @@ describe("A command beside a server", () => {
     {
       what: "is not there",
       args: ["--", "no-such-command"],
-      reason: /^rowhouse: The command cannot be run: spawn no-such-command ENOENT$/m,
+      reason: /^rowhouse: Cannot run the command: spawn no-such-command ENOENT$/m,
     },
-    { what: "has no -- in front", args: ["npm"], reason: /serve takes no 'npm'; .* behind --/ },
+    { what: "has no -- in front", args: ["npm"], reason: /serve takes no 'npm'; .* after --/ },
     {
       what: "would have several processes",
       args: ["--workers=2", "--", "true"],
-      reason: /one process: leave --workers out/,
+      reason: /single server process: leave --workers out/,
     },
   ]) {
     it(`is refused where it ${what}`, async () => {

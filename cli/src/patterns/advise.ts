@@ -44,7 +44,7 @@ export async function adviseIndex(
     ...(total !== undefined && { rowsTotal: total }),
   });
   const advice: Advice = isUnique
-    ? { ...found, verdict: "keep", reasons: ["it keeps its values unique, which no scan does"] }
+    ? { ...found, verdict: "keep", reasons: ["it enforces unique values, which no scan does"] }
     : found;
   const { commonest, sampled, distinct, entriesPerValue, lookupRequests, scanRequests } = advice;
   const isPart = sampled === sample && total === undefined;
@@ -57,10 +57,10 @@ export async function adviseIndex(
         [
           "  sampled",
           isPart
-            ? `the first ${sampled} entities; --total tells how many there are`
+            ? `the first ${sampled} entities; use --total to give their number`
             : `${sampled} entities`,
         ],
-        ["  values", `${distinct}, ${Math.round(entriesPerValue * 10) / 10} entities each`],
+        ["  values", `${distinct}, ${Math.round(entriesPerValue * 10) / 10} entities per value`],
         ["  commonest", share ?? "none"],
         ["  a lookup", countOf(lookupRequests, "request")],
         ["  a scan", countOf(scanRequests, "request")],

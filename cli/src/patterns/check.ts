@@ -118,7 +118,7 @@ function readRecord(file: string): DefinitionsRecord | undefined {
   if (!existsSync(file)) return undefined;
   // Written by this program; another file's format is refused.
   const record = JSON.parse(readFileSync(file, "utf8")) as DefinitionsRecord;
-  if (record.format !== 1) throw new Error(`${file} is no record of definitions.`);
+  if (record.format !== 1) throw new Error(`${file} is not a record of definitions.`);
   return record;
 }
 

@@ -22,8 +22,8 @@ export function compareNames(recorded: DefinitionsRecord, names: ReadonlySet<str
       id: "entity-gone",
       level: "error",
       where: name,
-      message: "is recorded and no longer exported",
-      fix: "export it, or record the removal with check --write.",
+      message: "is recorded but no longer exported",
+      fix: "export it, or record its removal with check --write.",
     }));
 }
 
@@ -34,7 +34,7 @@ function compareKeys({ name, before, after }: EntityChange): Finding[] {
       id: "key-changed",
       level: "error",
       where: name,
-      message: `${WORDS[part]} was ${before[part]} and is ${after[part]}: rows stored before are not found`,
+      message: `${WORDS[part]} was ${before[part]} and is ${after[part]}: existing rows will not be found`,
       fix: "declare a new entity on a new table and copy the rows to it.",
     }));
 }
@@ -57,19 +57,19 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       id: "version-lowered",
       level: "error",
       where: name,
-      message: `version ${before.version} is recorded and this is ${after.version}: rows of the newer one are in the table`,
-      fix: "go on from the version recorded.",
+      message: `version ${before.version} is recorded but this is ${after.version}: the table holds rows of the newer version`,
+      fix: "continue from the recorded version.",
     });
   }
   for (const [field, is] of Object.entries(after.fields)) {
     const was = before.fields[field];
     if (was === is || isUpgraded) continue;
     if (was === undefined) {
-      if (!is.includes("?")) unsafe(field, "is new and not optional: rows stored before lack it");
+      if (!is.includes("?")) unsafe(field, "is new and not optional: existing rows lack it");
     } else if (was.replace("?", "") !== is.replace("?", "")) {
       unsafe(field, `was stored as ${was} and is ${is}`);
     } else if (!is.includes("?")) {
-      unsafe(field, "was optional and is not: some rows may lack it");
+      unsafe(field, "was optional and no longer is: some rows may lack it");
     }
   }
   for (const field of Object.keys(before.fields)) {
@@ -78,8 +78,8 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       id: "field-gone",
       level: "warning",
       where: `${name}.${field}`,
-      message: "is recorded and no longer declared: a replace removes it from rows",
-      fix: "keep it optional until no row needs it.",
+      message: "is recorded but no longer declared: a replace removes it from rows",
+      fix: "keep it as optional until no row needs it.",
     });
   }
   return findings;
@@ -96,22 +96,22 @@ function compareIndexes({ name, before, after }: EntityChange): Finding[] {
       report(
         "index-new",
         index,
-        "is new: rows stored before have no entries",
+        "is new: existing rows have no entries",
         `${command}, then check --write.`,
       );
     } else if (hashOf(was) !== hashOf(is)) {
       report(
         "index-changed",
         index,
-        `${differenceOf(was, is)}: entries stored before do not fit`,
-        "declare it under a new name, build that, move readers to it, retire the old one.",
+        `${differenceOf(was, is)}: existing entries do not match`,
+        "declare it under a new name, build that index, move readers to it, then retire the old one.",
       );
     }
   }
   for (const index of Object.keys(before.indexes)) {
     if (index in after.indexes) continue;
     const fix = `declare it, rowhouse patterns index retire ${name}.${index}, then remove it and check --write.`;
-    report("index-gone", index, "is recorded and no longer declared: its entries stay", fix);
+    report("index-gone", index, "is recorded but no longer declared: its entries remain", fix);
   }
   return findings;
 }
@@ -129,5 +129,5 @@ function differenceOf(was: IndexRecord, is: IndexRecord): string {
     );
     if (before !== after) return `${name} was ${before} and is ${after}`;
   }
-  return "is declared in another order";
+  return "is declared in a different order";
 }

@@ -20,9 +20,7 @@ export function addConnectionOptions(command: Command): Command {
       ).env("AZURE_STORAGE_CONNECTION_STRING"),
     )
     .addOption(
-      new Option("--profile <kind>", "what kind of endpoint that is")
-        .choices(PROFILES)
-        .default("azure"),
+      new Option("--profile <kind>", "the kind of endpoint").choices(PROFILES).default("azure"),
     );
 }
 

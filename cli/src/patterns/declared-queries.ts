@@ -74,7 +74,7 @@ export function lintQueries(
       // No query can be declared that reads a list. A unique one pays by what it refuses.
       const isList = kindOf(index).endsWith("list");
       if (used.has(where) || isList || optionsOf(index).unique === true) continue;
-      const message = "no declared query goes by it, and every write pays for it";
+      const message = "no declared query uses it, and every write pays for it";
       const fix = "retire it, or declare the query.";
       findings.push({ id: "unused-index", level: "warning", where, message, fix });
     }

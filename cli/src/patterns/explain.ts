@@ -44,7 +44,7 @@ export async function explainSchema(
   return {
     lines: [
       ...(queries.length > 0 ? ["declared queries", ...describe(queries), ""] : []),
-      "what the keys serve, for example values",
+      "queries that the keys serve, with example values",
       ...describe(paths),
       "",
       "partitions",

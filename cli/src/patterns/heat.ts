@@ -11,7 +11,7 @@ export interface Heat {
 export function heatOf({ segments }: KeyShape, { rows }: AnyEntity): Heat {
   const [first] = segments;
   if (!first) {
-    const text = "one partition takes everything: 2,000 entities a second at most";
+    const text = "one partition takes the whole load: at most 2,000 entities per second";
     return { spread: "one partition", text };
   }
   if (first.form === "hashed") {

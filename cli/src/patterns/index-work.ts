@@ -43,7 +43,7 @@ export async function showStates(work: IndexWork, name: string): Promise<Outcome
 function noteOn(state: string, registered: boolean): string {
   if (state === "redefined")
     return "(another definition is registered: declare it under a new name)";
-  return registered || state === "transactional" ? "" : "(registered nowhere: taken for built)";
+  return registered || state === "transactional" ? "" : "(not registered: treated as built)";
 }
 
 export interface BuildOptions {
@@ -76,7 +76,7 @@ export async function buildIndex(
   }
   if (!registered && !register) {
     throw new Error(
-      `${name} is registered nowhere, so everybody takes it for built. --register takes it from readers until it is.`,
+      `${name} is not registered, so readers treat it as built. Use --register to hide it from readers until it is.`,
     );
   }
   if (!registered) {
@@ -107,7 +107,7 @@ function describeEstimate(estimate: BuildEstimate, rate: number): Outcome {
   const { index, state, entities, requests, seconds } = estimate;
   const lines = [
     `${index} is ${state}.`,
-    `${entities} entities, about ${requests} requests and ${timeOf(seconds)} at ${rate} entities a second.`,
+    `${entities} entities, about ${requests} requests and ${timeOf(seconds)} at ${rate} entities per second.`,
   ];
   return { lines, json: estimate, found: false };
 }
@@ -122,7 +122,7 @@ function paceTeller({ database, progress }: IndexWork, total: number, rate: numb
     const elapsedS = Math.max(0.001, (atMs - first.atMs) / 1000);
     const speed = Math.max(1, Math.round((done - first.done) / elapsedS) || rate);
     const left = timeOf(Math.max(0, total - done) / speed);
-    progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
+    progress(`${done} of ${total} entities, ${speed} per second, ${left} to go`);
   };
 }
 
@@ -131,7 +131,7 @@ function describeBuild(index: string, state: string, report: BuildProgress): Out
   return {
     lines: [
       `${index} is ${state}: ${done} entities.`,
-      ...duplicates.map((base) => `  ${base}: another entity has its value`),
+      ...duplicates.map((base) => `  ${base}: another entity holds its value`),
       ...(errors > duplicates.length ? [`  and ${errors - duplicates.length} more`] : []),
     ],
     json: { index, state, entities: done, entries: written, errors, duplicates },
@@ -179,11 +179,11 @@ export async function scrubIndexes(
     if (isDone || !cycle) continue;
     const kept = await cycle.state();
     if (kept === "disabled" || kept === "retiring") {
-      left.push(`${called} is ${kept}: nobody keeps its entries`);
+      left.push(`${called} is ${kept}: its entries are not maintained`);
       continue;
     }
     const from = state.current?.index === called ? state.current.progress : undefined;
-    work.progress(from ? `${verb} ${called}, from where it ended` : `${verb} ${called}`);
+    work.progress(from ? `${verb} ${called}, resuming where it stopped` : `${verb} ${called}`);
     const report = await scrub(work.database, target.entity, index, {
       signal: work.signal,
       ...(sample !== undefined && { sample }),
@@ -236,7 +236,7 @@ function describeReport(
         `  ${kind}: ${base.partitionKey} | ${base.rowKey} by ${entry.partitionKey} | ${entry.rowKey}`,
     ),
     ...(verb === "verify" && repairRequests > 0
-      ? [`  a repair takes about ${repairRequests} requests more than this`]
+      ? [`  a repair takes about ${repairRequests} more requests than this`]
       : []),
   ];
 }
@@ -248,7 +248,7 @@ export async function retireIndex(work: IndexWork, name: string): Promise<Outcom
   await work.database.tables.createTable(control.CONTROL_TABLE);
   const seconds = (2 * control.EVERYBODY_MS) / 1000;
   work.progress(
-    `${name} is ${await cycle.state()}; readers and writers leave it within ${seconds} s`,
+    `${name} is ${await cycle.state()}; readers and writers stop using it within ${seconds} s`,
   );
   await cycle.retire({ signal: work.signal });
   const state = await cycle.state();
@@ -269,7 +269,7 @@ async function lifeCycle({ schema, database }: IndexWork, { entity }: Target, in
 async function mustHaveLifeCycle(work: IndexWork, target: Target, index: string) {
   const cycle = await lifeCycle(work, target, index);
   if (cycle) return cycle;
-  throw new Error(`${nameOf(target, index)} has no entries of its own that could be built.`);
+  throw new Error(`${nameOf(target, index)} has no entries of its own to build.`);
 }
 
 function oneOf(target: Target): string {

@@ -30,7 +30,7 @@ function lintPartitions(entity: AnyEntity): Finding[] {
     const { spread, text } = heatOf(shape, entity);
     if (spread === "one partition") {
       const fix =
-        "begin the partition key with a field that spreads the load, or k.hash(field, 16).";
+        "start the partition key with a field that spreads the load, or with k.hash(field, 16).";
       return [{ id: "constant-partition", level: "warning", where, message: text, fix }];
     }
     if (spread === "by time") {
@@ -64,7 +64,7 @@ function lintPrefixes(entity: AnyEntity): Finding[] {
         id: "left-prefix",
         level: "warning",
         where: `${entity.name}.${name}`,
-        message: `${longer.name} begins with the same fields and answers its queries`,
+        message: `${longer.name} starts with the same fields and answers its queries`,
         fix: `query ${longer.name}, and retire this one.`,
       } as const,
     ];
@@ -97,7 +97,8 @@ function lintUnique(entity: AnyEntity): Finding[] {
         id: "unguarded-unique",
         level: "warning",
         where: `${entity.name}.${name}`,
-        message: "is unique across partitions and inline: what a dead writer claimed stays claimed",
+        message:
+          "is unique across partitions and inline: a value claimed by a writer that crashed stays claimed",
         fix: 'connect with queues and declare mode: "guarded".',
       },
     ];
@@ -114,7 +115,8 @@ function lintLists(entity: AnyEntity): Finding[] {
         id: "unbounded-list",
         level: "warning",
         where: `${entity.name}.${name}`,
-        message: "nothing bounds how many entities share a value, and its list cannot spill",
+        message:
+          "the number of entities that share a value is unbounded, and its list cannot spill",
         fix: 'keep one row for each member (siblingIndex), or declare spill: "entities".',
       },
     ];
@@ -131,8 +133,8 @@ function lintShared(entities: readonly AnyEntity[]): Finding[] {
           id: "overlapping-keys",
           level: "error",
           where: `${entity.name}, ${other.name}`,
-          message: `share ${entity.table} and have keys that may be equal`,
-          fix: "begin each row key with a literal of its own.",
+          message: `share ${entity.table} and may have equal keys`,
+          fix: "start each row key with its own literal.",
         },
       ];
     }),

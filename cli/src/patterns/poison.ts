@@ -45,7 +45,7 @@ export async function showPoison(
   const messages = await peek(database, queue);
   const chosen = messages.filter((each) => id === undefined || each.id === id);
   if (id !== undefined && chosen.length === 0) {
-    throw new Error(`${id} is not among the first ${PEEKED_MAX} poison messages of ${queue}.`);
+    throw new Error(`${id} is not one of the first ${PEEKED_MAX} poison messages of ${queue}.`);
   }
   const contents = chosen.map(({ message, text }) => message ?? { text });
   return {

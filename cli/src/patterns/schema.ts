@@ -29,7 +29,7 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
   const found = named ?? SCHEMA_FILES.find((name) => existsSync(name));
   if (found === undefined) {
     throw new Error(
-      `Name the module of the definitions; there is no ${SCHEMA_FILES.join(", ")} here.`,
+      `Name the module that exports the definitions; there is no ${SCHEMA_FILES.join(", ")} here.`,
     );
   }
   const file = resolve(found);
@@ -40,7 +40,7 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
     throw new Error(`${found} cannot be imported: ${messageOf(cause)}`, { cause });
   });
   const entities = entitiesOf(exported, found);
-  if (entities.size === 0) throw new Error(`${found} exports no entity.`);
+  if (entities.size === 0) throw new Error(`${found} exports no entities.`);
   return {
     file,
     library: new Library(dirname(file)),
@@ -57,7 +57,7 @@ function entitiesOf(exported: Record<string, unknown>, file: string): Map<string
     if (other !== entity) {
       const tables = `of ${other.table} and of ${entity.table}`;
       throw new Error(
-        `${file} exports two entities "${entity.name}", ${tables}: export one, and the other from elsewhere.`,
+        `${file} exports two entities "${entity.name}", ${tables}: export only one of them from this module.`,
       );
     }
     entities.set(entity.name, entity);
@@ -72,7 +72,7 @@ async function importModule(file: string): Promise<Record<string, unknown>> {
     const isTypeScript = codeOf(error) === "ERR_UNKNOWN_FILE_EXTENSION" && file.endsWith("ts");
     if (!isTypeScript) throw error;
     const remedy = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
-    throw new Error(`This Node reads no TypeScript: ${remedy}.`, { cause: error });
+    throw new Error(`This version of Node cannot load TypeScript: ${remedy}.`, { cause: error });
   }
 }
 

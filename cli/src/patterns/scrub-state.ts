@@ -33,7 +33,7 @@ export class ScrubStateFile {
     if (text === undefined) return undefined;
     const content = parse(text);
     if (content?.work === this.#work) return content;
-    const found = content ? `of "${content.work}"` : "not what a scrub keeps";
+    const found = content ? `of "${content.work}"` : "not a progress file of verify or repair";
     throw new Error(`${this.#path} is ${found}; name another file, or delete it.`);
   }
 

@@ -30,7 +30,7 @@ function openLog(destination: string | number) {
     if (typeof destination === "string") makeFolder(dirname(destination));
     return pino.destination({ dest: destination, sync: true, maxLength: UNWRITTEN_BYTES_MAX });
   } catch (cause) {
-    throw new Error(`The log of --debug cannot be written: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot write the --debug log: ${messageOf(cause)}`, { cause });
   }
 }
 

@@ -36,7 +36,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
     if (!POSTGRES_URL.test(options.engine)) {
       // The text may be a mistyped URL with a password in it, so it is not repeated.
       throw new Error(
-        "--engine, or ROWHOUSE_ENGINE, is not understood; postgres://USER@HOST:PORT/DATABASE is.",
+        "--engine, or ROWHOUSE_ENGINE, is not of the form postgres://USER@HOST:PORT/DATABASE.",
       );
     }
     return openPostgres(options.engine, options, log);
@@ -76,7 +76,7 @@ function warnOfVersionsAhead(engine: LmdbEngine, log: Logger): void {
   if (aheadSeconds <= VERSIONS_AHEAD_S_MAX) return;
   log.warn(
     { location: engine.path, aheadSeconds, until: new Date(versionsReserved / 1000).toISOString() },
-    "the data was written by a clock that is ahead of this machine's: until it gets there, Timestamps go on from where that clock was",
+    "the data was written by a clock ahead of this machine's: until this clock catches up, Timestamps continue from that time",
   );
 }
 

@@ -29,7 +29,7 @@ export async function runCommand(
     const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
     return code ?? 128 + constants.signals[signal ?? "SIGTERM"];
   } catch (cause) {
-    throw new Error(`The command cannot be run: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot run the command: ${messageOf(cause)}`, { cause });
   } finally {
     process.off("SIGTERM", pass);
     process.off("SIGHUP", pass);

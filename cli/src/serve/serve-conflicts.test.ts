@@ -21,34 +21,35 @@ describe("Flags of serve", () => {
       what: "memory beside a database",
       args: [MEMORY, DATABASE],
       reason:
-        /^--inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, say different places: leave/,
+        /^--inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
     },
     {
       what: "a folder beside a database",
       args: ["--location=rowhouse-data", DATABASE],
       reason:
-        /^--location and --engine, or ROWHOUSE_ENGINE, say different places: leave one out\.$/,
+        /^--location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave one out\.$/,
     },
     {
       what: "a folder beside memory",
       args: ["--location=data", MEMORY],
-      reason: /^--inMemoryPersistence and --location say different places: leave one out\.$/,
+      reason:
+        /^--inMemoryPersistence and --location name different places for the data: leave one out\.$/,
     },
     ...["--allowUnsafeEngine", "--no-preparedStatements", "--engineConnections=2"].map((flag) => ({
       what: `${flag} without a database`,
       args: [flag],
-      reason: /^--\S+ is about a database: name that by --engine, or leave it out\.$/,
+      reason: /^--\S+ applies to a database: add --engine, or leave it out\.$/,
     })),
     {
       what: "a report of no scan budget",
       args: ["--scan-report=report.json"],
-      reason: /^--scan-report is of a --scan-budget: give that, too, or leave it out\.$/,
+      reason: /^--scan-report needs --scan-budget: add that, or leave it out\.$/,
     },
     {
       what: "a token that no page asks for",
       args: ["--metrics", "--insight-token=t"],
       reason:
-        /^--insight-token is for the pages of --insight, --scan-budget and --targets: give one/,
+        /^--insight-token protects the pages of --insight, --scan-budget and --targets: add one/,
     },
     ...[
       ...["--insight", "--metrics", "--scan-budget=no scan", "--record=r"],
@@ -57,17 +58,17 @@ describe("Flags of serve", () => {
       what: `${flag} where tables are left out`,
       args: ["--blobOnly", flag],
       reason:
-        /^--\S+ needs the table service, which --blobOnly leaves out: add --tableOnly, or leave/,
+        /^--\S+ needs the table service, which --blobOnly excludes: add --tableOnly, or leave/,
     })),
     {
       what: "memory that processes would share",
       args: [MEMORY, "--workers=2"],
-      reason: /^--workers shares a data folder, and --inMemoryPersistence has none\.$/,
+      reason: /^--workers needs a data folder to share, and --inMemoryPersistence has none\.$/,
     },
     {
       what: "a recording of several processes",
       args: ["--record=traffic.jsonl", "--workers=2"],
-      reason: /^What is watched is watched in one process: leave --workers out\.$/,
+      reason: /^Monitoring options work in a single process only: leave --workers out\.$/,
     },
   ]) {
     it(`are refused where they ask for ${what}`, () => {

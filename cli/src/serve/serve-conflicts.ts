@@ -41,37 +41,39 @@ export function checkOptions(
   const [place, other] = PLACES.filter(
     ([name]) => isGiven(name) || (name === "engine" && options.engine !== undefined),
   ).map(([, flag]) => flag);
-  if (other) throw new Error(`${place} and ${other} say different places: leave one out.`);
+  if (other)
+    throw new Error(`${place} and ${other} name different places for the data: leave one out.`);
   const [ofDatabase] = given(OF_DATABASES);
   if (ofDatabase && options.engine === undefined) {
-    throw new Error(`${ofDatabase} is about a database: name that by --engine, or leave it out.`);
+    throw new Error(`${ofDatabase} applies to a database: add --engine, or leave it out.`);
   }
   const { insight, scanBudget, targets, enforceTargets } = options;
   if (isGiven("scanReport") && scanBudget === undefined) {
-    throw new Error("--scan-report is of a --scan-budget: give that, too, or leave it out.");
+    throw new Error("--scan-report needs --scan-budget: add that, or leave it out.");
   }
   // A token of the environment is there for whatever is served.
   if (isGiven("insightToken") && !insight && !scanBudget && !targets && !enforceTargets) {
     throw new Error(
-      "--insight-token is for the pages of --insight, --scan-budget and --targets: give one of those, or leave it out.",
+      "--insight-token protects the pages of --insight, --scan-budget and --targets: add one of those, or leave it out.",
     );
   }
   const only = (["queueOnly", "blobOnly"] as const).find((name) => options[name]);
   const [ofTables] = given(OF_TABLES);
   if (ofTables && only && !options.tableOnly) {
     throw new Error(
-      `${ofTables} needs the table service, which --${only} leaves out: add --tableOnly, or leave it out.`,
+      `${ofTables} needs the table service, which --${only} excludes: add --tableOnly, or leave it out.`,
     );
   }
   if (options.workers > 1) checkWorkers(options, hasCommand);
 }
 
 function checkWorkers(options: ServeOptions, hasCommand: boolean): void {
-  if (hasCommand) throw new Error("A command is run beside one process: leave --workers out.");
+  if (hasCommand)
+    throw new Error("A command can only run with a single server process: leave --workers out.");
   if (options.inMemoryPersistence) {
-    throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
+    throw new Error("--workers needs a data folder to share, and --inMemoryPersistence has none.");
   }
   if (isWatching(options)) {
-    throw new Error("What is watched is watched in one process: leave --workers out.");
+    throw new Error("Monitoring options work in a single process only: leave --workers out.");
   }
 }

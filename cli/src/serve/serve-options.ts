@@ -34,31 +34,35 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
 /** Every flag of `rowhouse serve`. Those of the emulator keep their names and meaning. */
 export function serveOptions(): Option[] {
   return [
-    new Option("-l, --location <folder>", "where the data is kept")
+    new Option("-l, --location <folder>", "the folder that holds the data")
       .default("rowhouse-data")
       .argParser(notEmpty),
-    new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON").argParser(
-      notEmpty,
-    ),
+    new Option("--config <file>", "accounts and bearer token issuers, as JSON").argParser(notEmpty),
     new Option(
       "--engine <url>",
-      "keep the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
+      "store the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
     ).env("ROWHOUSE_ENGINE"),
-    new Option("--allowUnsafeEngine", "serve although the database would lose acknowledged writes"),
-    new Option("--no-preparedStatements", "for a pooler in transaction mode before the database"),
-    new Option("--engineConnections <count>", "most connections that write at once").argParser(
+    new Option("--allowUnsafeEngine", "serve even if the database could lose acknowledged writes"),
+    new Option("--no-preparedStatements", "for a connection pooler in transaction mode"),
+    new Option("--engineConnections <count>", "maximum number of connections that write").argParser(
       parseCount,
     ),
-    new Option("--inMemoryPersistence", "keep the data in memory; it is gone when the server ends"),
+    new Option(
+      "--inMemoryPersistence",
+      "keep the data in memory; it is lost when the server stops",
+    ),
     ...SERVICE_NAMES.flatMap((name) => [host(name), port(name), only(name)]),
     new Option("--workers <count>", "processes that share the ports and the data folder")
       .default(1)
       .argParser(parseCount),
-    new Option("--lane <lane>", "who reads requests: node:http alone, or the fast lane before it")
+    new Option(
+      "--lane <lane>",
+      "how requests are read: by node:http alone, or by the fast lane first",
+    )
       .choices(["node", "fast"])
       .default("fast"),
     new Option("-s, --silent", "log errors only"),
-    new Option("-d, --debug [file]", "log every request, to a file if one is named").argParser(
+    new Option("-d, --debug [file]", "log every request, to a file if you name one").argParser(
       notEmpty,
     ),
     new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd").argParser(
@@ -74,7 +78,7 @@ export function serveOptions(): Option[] {
     new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
     ...watchOptions(),
     ...ACCEPTED.map((flags) =>
-      new Option(flags, "accepted for compatibility; changes nothing").hideHelp(),
+      new Option(flags, "accepted for compatibility; has no effect").hideHelp(),
     ),
   ];
 }
@@ -91,19 +95,22 @@ const ACCEPTED = [
 ];
 
 function host(service: string): Option {
-  return new Option(`--${service}Host <host>`, `where the ${service} service listens`)
+  return new Option(`--${service}Host <host>`, `the address that the ${service} service listens on`)
     .default("127.0.0.1")
     .argParser(notEmpty);
 }
 
 function port(service: ServiceName): Option {
-  return new Option(`--${service}Port <port>`, `its port; 0 takes a free one`)
+  return new Option(`--${service}Port <port>`, `its port; 0 picks a free one`)
     .default(PORTS[service])
     .argParser(parsePort);
 }
 
 function only(service: string): Option {
-  return new Option(`--${service}Only`, `start the ${service} service, and others named like this`);
+  return new Option(
+    `--${service}Only`,
+    `start only the ${service} service, and others named this way`,
+  );
 }
 
 /** Where clients look for each service when they are told to use development storage. */
@@ -122,11 +129,11 @@ export function servicesOf(options: ServeOptions): readonly ServiceName[] {
 function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
-  throw new InvalidArgumentError(`"${text}" is not a port; 0 to 65535 are.`);
+  throw new InvalidArgumentError(`"${text}" is not a port from 0 to 65535.`);
 }
 
 function parseCount(text: string): number {
   const count = Number(text);
   if (/^\d{1,3}$/.test(text) && count >= 1) return count;
-  throw new InvalidArgumentError(`"${text}" is not a count; 1 to 999 are.`);
+  throw new InvalidArgumentError(`"${text}" is not a number from 1 to 999.`);
 }

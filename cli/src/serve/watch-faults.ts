@@ -14,7 +14,9 @@ export function openFaultGate(text: string): FaultGate {
   const rules = parseFaultRules(text);
   for (const { operation } of rules) {
     if (operation === undefined || OPERATIONS.has(operation)) continue;
-    throw new Error(`"${operation}" of a fault rule is no operation; COMPATIBILITY.md lists them.`);
+    throw new Error(
+      `"${operation}" in a fault rule is not an operation; COMPATIBILITY.md lists them.`,
+    );
   }
   return new FaultGate(rules);
 }

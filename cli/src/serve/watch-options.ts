@@ -22,34 +22,35 @@ export function watchOptions(): Option[] {
   return [
     new Option(
       "--scan-budget <rules>",
-      'what queries may cost: a JSON file, or rules such as "no table scan; density 0.1 from 100; strict"',
+      'limits on the cost of queries: a JSON file, or rules such as "no table scan; density 0.1 from 100; strict"',
     ),
-    new Option("--scan-report <file>", "where the scan budget's summary is written at shutdown")
+    new Option("--scan-report <file>", "file for the scan budget's summary, written at shutdown")
       .default(SCAN_REPORT_FILE)
       .argParser(notEmpty),
-    new Option("--insight", "serve the load of partitions at /rowhouse/ of the table port"),
+    new Option("--insight", "serve the load of partitions under /rowhouse/ on the table port"),
     new Option(
       "--insight-token <token>",
-      "what whoever reads it must send; default a new one, printed at the start",
+      "token that readers of these pages must send; default: a new one, printed at start",
     )
       .env("ROWHOUSE_INSIGHT_TOKEN")
       .argParser(parseToken),
-    new Option("--metrics", "serve counts for Prometheus at /metrics of the table port"),
-    new Option("--slow-query <ms>", "log what takes at least so many milliseconds").argParser(
-      parseMs,
-    ),
+    new Option("--metrics", "serve Prometheus metrics at /metrics on the table port"),
+    new Option(
+      "--slow-query <ms>",
+      "log queries and requests that take at least this long",
+    ).argParser(parseMs),
     new Option(
       "--targets <cloud>",
-      "report where the cloud's scalability targets would have throttled",
+      "report where the cloud would have throttled, by its scalability targets",
     ).choices(["azure"]),
-    new Option("--enforce-targets", "throttle there, with 503 and 500, as the cloud does"),
+    new Option("--enforce-targets", "throttle with 503 and 500 where the cloud would"),
     new Option(
       "--faults <rules>",
-      'break requests on purpose: a file, or rules such as "503 on InsertEntity of Orders rate 0.1; delay 200"',
+      'inject faults: a file, or rules such as "503 on InsertEntity of Orders rate 0.1; delay 200"',
     ),
     new Option(
       "--record <file>",
-      "write traffic down for rowhouse advise, 64 MiB at most; keys and filters stand in it",
+      "record traffic for rowhouse advise, up to 64 MiB; includes keys and filters",
     ).argParser(notEmpty),
     new Option("--otel", "trace requests with @opentelemetry/api, which must be installed"),
   ];
@@ -63,7 +64,7 @@ export function isWatching(options: WatchOptions): boolean {
 
 function parseToken(text: string): string {
   if (text.trim() !== "") return text;
-  throw new InvalidArgumentError("It is empty; leave it out for a new one, printed at the start.");
+  throw new InvalidArgumentError("It is empty; leave it out to get a new one, printed at start.");
 }
 
 function parseMs(text: string): number {

@@ -146,7 +146,7 @@ function holdToBudget(
 ): void {
   const rules = parsed(scanBudget, parseScanRules);
   const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
-    log.warn({ overrun }, "a query is over the scan budget"),
+    log.warn({ overrun }, "a query exceeded the scan budget"),
   );
   (rules.strict ? last : looking).push(budget);
   counted.push(budget);
@@ -167,7 +167,7 @@ function writeReport(file: string, text: string): void {
   try {
     writeFileSync(file, text);
   } catch (cause) {
-    throw new Error(`The report ${file} cannot be written: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot write the report ${file}: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -209,7 +209,7 @@ function parsed<Rules>(fileOrText: string, parse: (text: string) => Rules): Rule
   } catch (cause) {
     // A single word may have been meant as the name of a file.
     if (!/^\S+$/.test(fileOrText)) throw cause;
-    throw new Error(`${messageOf(cause)} Nor is there a file of that name.`, { cause });
+    throw new Error(`${messageOf(cause)} There is no file of that name either.`, { cause });
   }
 }
 
@@ -224,12 +224,12 @@ function recordTo(
   try {
     writeFileSync(file, "", { mode: 0o600 });
   } catch (cause) {
-    throw new Error(`The recording cannot be written: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot write the recording: ${messageOf(cause)}`, { cause });
   }
   // One that was there keeps its mode. A device is not ours to change.
   if (statSync(file).isFile()) chmodSync(file, 0o600);
   const stream = createWriteStream(file, { flags: "a" });
-  stream.on("error", (error) => log.error({ err: error, file }, "the recording ends here"));
+  stream.on("error", (error) => log.error({ err: error, file }, "recording stopped"));
   const recorder = new TrafficRecorder(systemClock, (bytes) => {
     if (stream.writable) stream.write(bytes);
   });

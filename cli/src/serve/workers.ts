@@ -25,7 +25,7 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
     const worker = cluster.fork();
     const dealt = new DealtConnections(worker.process);
     // A worker that died a moment ago can be told nothing; its exit follows.
-    worker.on("error", (error) => log.warn({ err: error }, "a worker could not be told"));
+    worker.on("error", (error) => log.warn({ err: error }, "a worker could not be notified"));
     let hasServed = false;
     worker.once("message", ({ lines }: Listening) => {
       hasServed = true;
@@ -53,7 +53,7 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
 
   onEndSignal((signal) => {
     closing = true;
-    log.info({ signal }, "closing all workers");
+    log.info({ signal }, "stopping all workers");
     for (const worker of workers()) worker.process.kill("SIGTERM");
   });
 }

@@ -90,7 +90,7 @@ describe("rowhouse patterns check", () => {
     assert.equal(again.code, 0);
     const more = 'export const Former = Employee.in("Formers");';
     const { code, stderr } = await run(["check", moduleOf({ more })]);
-    assert.match(stderr, /exports two entities "Employee", of Employee and of Formers: export one/);
+    assert.match(stderr, /exports two entities "Employee", of Employee and of Formers: export only one/);
     assert.equal(code, 2);
   });
 

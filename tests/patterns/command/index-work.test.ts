@@ -65,9 +65,9 @@ describe("rowhouse patterns index", () => {
     });
     assert.deepEqual([lines, found], [["Employee.byTown is readable: 450 entities."], false]);
     assert.equal(work.told[0], "Employee.byTown was disabled; 450 entities, about 60 s");
-    assert.match(work.told[1]!, /^200 of 450 entities, \d+ a second, \d+ s to go$/);
+    assert.match(work.told[1]!, /^200 of 450 entities, \d+ per second, \d+ s to go$/);
     // The 55 s that it waited for writers say nothing of how fast it builds.
-    const speeds = work.told.slice(1).map((line) => Number(/(\d+) a second/.exec(line)?.[1]));
+    const speeds = work.told.slice(1).map((line) => Number(/(\d+) per second/.exec(line)?.[1]));
     assert.ok(Math.min(...speeds) > 50, work.told.join("\n"));
     assert.ok(work.backend.clock.now() - startedAt >= 54_000);
     const found3 = await work.database.open(Employee).by.byTown.range({ town: "town3" }).all();
@@ -93,7 +93,7 @@ describe("rowhouse patterns index", () => {
   it("tells the states of indexes, and of those that nobody registered", async () => {
     const work = await begin();
     const { lines } = await showStates(work, "Employee");
-    assert.match(lines.join("\n"), /^Employee\.byTown {2}readable {2}\(registered nowhere/m);
+    assert.match(lines.join("\n"), /^Employee\.byTown {2}readable {2}\(not registered/m);
     await retireIndex(work, "Employee.byTown");
     assert.deepEqual((await showStates(work, "Employee.byTown")).lines, [
       "Employee.byTown  disabled",
@@ -105,7 +105,7 @@ describe("rowhouse patterns index", () => {
     await insertBare(work, ["Redmond"]);
     await buildIndex(work, "Employee.email", { rate: 200, register: true });
     await retireIndex(work, "Employee.byTown");
-    const nobody = "Employee.byTown is disabled: nobody keeps its entries";
+    const nobody = "Employee.byTown is disabled: its entries are not maintained";
     for (const verb of ["verify", "repair"] as const) {
       const { lines, found } = await scrubIndexes(work, "Employee", verb, {});
       assert.deepEqual([lines.at(-1), lines.length, found], [nobody, 2, false]);
@@ -168,7 +168,7 @@ describe("rowhouse patterns index", () => {
     assert.equal(found, true);
     assert.deepEqual(lines, [
       "Employee.email is readable-dups: 2 entities.",
-      "  Sales | empid_000001: another entity has its value",
+      "  Sales | empid_000001: another entity holds its value",
     ]);
     work.backend.clock.advance(120_000);
     assert.equal((await scrubIndexes(work, "Employee.email", "repair", {})).found, true);
@@ -208,7 +208,7 @@ describe("rowhouse patterns index", () => {
         }
         await writeFile(resume, "[]");
         const spoiled = scrubIndexes(await begin(), "Employee", verb, { resume });
-        await assert.rejects(spoiled, /is not what a scrub keeps/);
+        await assert.rejects(spoiled, /is not a progress file of verify or repair/);
       } finally {
         await rm(folder, { recursive: true });
       }
@@ -235,7 +235,7 @@ describe("rowhouse patterns index", () => {
         [
           verdict,
           "  dangling: Sales | empid_000002 by Sales | town_a",
-          "  a repair takes about 3 requests more than this",
+          "  a repair takes about 3 more requests than this",
         ],
       ],
     );
@@ -317,10 +317,10 @@ describe("rowhouse patterns advise", () => {
     const films = { ...schema, entities: new Map([["Film", Film]]) };
     const options = { reads: 1, writes: 1 };
     const all = await adviseIndex(films, database, "Film.genre", { ...options, sample: 100 });
-    assert.match(all.lines.join("\n"), /^ {2}values +12, 1\.5 entities each$/m);
+    assert.match(all.lines.join("\n"), /^ {2}values +12, 1\.5 entities per value$/m);
     assert.match(all.lines.join("\n"), /^ {2}sampled +10 entities$/m);
     const some = await adviseIndex(films, database, "Film.genre", { ...options, sample: 5 });
-    assert.match(some.lines.join("\n"), /^ {2}sampled +the first 5 entities; --total tells/m);
+    assert.match(some.lines.join("\n"), /^ {2}sampled +the first 5 entities; use --total/m);
   });
 
   it("says where it stops when lists have more combinations than there is room for", async () => {
