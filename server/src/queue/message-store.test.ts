@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import { CALL_MS_MAX, type Engine } from "../engine/engine.ts";
+import {
+  type AtomicWrite,
+  CALL_MS_MAX,
+  type CommitResult,
+  type Engine,
+  EngineError,
+} from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { readyKey } from "./message-keys.ts";
@@ -45,6 +51,28 @@ describe("A message", () => {
     }
     engine.pass = undefined;
     assert.equal((await store.receive()).length, 1);
+  });
+
+  it("is received alone where a disk that is nearly full has no room for several", async () => {
+    class FullEngine extends MemoryEngine {
+      putsMax = Number.POSITIVE_INFINITY;
+
+      override commit(write: AtomicWrite): Promise<CommitResult> {
+        if (write.puts.length > this.putsMax) throw new EngineError("Unavailable", "no space left");
+        return super.commit(write);
+      }
+    }
+    const engine = new FullEngine();
+    const store = await TestStore.open(engine);
+    await store.putMany(3);
+    engine.putsMax = 2; // Of one message: its record and its place.
+    const received = await store.receive(32);
+    assert.equal(received.length, 1);
+    await store.delete(received[0]!);
+    engine.putsMax = 1;
+    await assert.rejects(store.receive(32), { code: "Unavailable" });
+    engine.putsMax = Number.POSITIVE_INFINITY;
+    assert.equal((await store.receive(32)).length, 2);
   });
 
   it("comes back when it is not deleted in time, behind those that waited", async () => {

@@ -5,7 +5,7 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
 import { CallTime } from "../engine/call-time.ts";
-import type { Engine, Entry } from "../engine/engine.ts";
+import { type Engine, EngineError, type Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import { Dispenser } from "./dispenser.ts";
@@ -136,8 +136,9 @@ export class MessageStore {
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     const time = new CallTime(this.#options.clock);
+    let most = max;
     for (let lost = 0, stale = 0; ; time.assertLeft()) {
-      const places = await this.#dispenser.claim(open.partition, { max, lost });
+      const places = await this.#dispenser.claim(open.partition, { max: most, lost });
       try {
         const read = await this.#readMessages(open, places);
         if (read === undefined) {
@@ -167,6 +168,11 @@ export class MessageStore {
         const result = await this.#engine.commit(change.toWrite());
         if (result.committed) return received;
         lost++;
+      } catch (error) {
+        // On a disk that is nearly full one message still fits where 32 do not: its consumer can then delete it.
+        const isRefused = error instanceof EngineError && error.code === "Unavailable";
+        if (!isRefused || places.length <= 1) throw error;
+        most = 1;
       } finally {
         this.#dispenser.giveBack(places);
       }
