@@ -8,7 +8,7 @@ import { planQuery } from "./planner.ts";
 import { randomFilters } from "./test-random-filters.ts";
 
 describe("explain", () => {
-  it("writes plain keys as they are and quotes the rest", () => {
+  it("prints plain keys as they are and quotes all others", () => {
     checkKey("2024-01-31T10:00:00.000Z", "2024-01-31T10:00:00.000Z");
     checkKey("user@example.com|7_~", "user@example.com|7_~");
     checkKey("", "''");
@@ -22,7 +22,7 @@ describe("explain", () => {
     checkKey("a/b", "'a/b'");
   });
 
-  it("writes what is not printable ASCII by its code units", () => {
+  it("prints characters other than printable ASCII as escaped code units", () => {
     checkKey("é", "'\\u00e9'");
     checkKey("😀", "'\\ud83d\\ude00'");
     checkKey("a\\u0041", "'a\\\\u0041'");
@@ -30,7 +30,7 @@ describe("explain", () => {
     check("Größe eq 'ü'", "table scan where Gr\\u00f6\\u00dfe eq '\\u00fc'");
   });
 
-  it("shows open, closed and unbounded ends", () => {
+  it("shows whether each end is open, closed or unbounded", () => {
     check("PartitionKey gt '' and PartitionKey le 'b c'", "partition range (''..'b c']");
     check("PartitionKey eq 'a' and RowKey gt ''", "range query a/(''..)");
     check(
@@ -39,14 +39,14 @@ describe("explain", () => {
     );
   });
 
-  it("names each class once, cheapest first, and counts", () => {
+  it("names each class once with its count, cheapest first", () => {
     check(
       "PartitionKey lt 'a' or PartitionKey eq 'b' or PartitionKey eq 'c' and RowKey eq '1' or PartitionKey eq 'd' and RowKey eq '2'",
       "2 point queries c/1, d/2 + partition scan b + partition range (..a)",
     );
   });
 
-  it("shows the first of many reads", () => {
+  it("shows the first eight of many reads", () => {
     const keys = Array.from({ length: 1000 }, (_, index) => `RowKey eq '${index + 1000}'`);
     check(
       `PartitionKey eq 'a' and (${keys.join(" or ")})`,
@@ -54,12 +54,12 @@ describe("explain", () => {
     );
   });
 
-  it("shows eight reads whole", () => {
+  it("shows all of eight reads", () => {
     const keys = Array.from({ length: 8 }, (_, index) => `PartitionKey eq '${index}'`);
     check(keys.join(" or "), "8 partition scans 0, 1, 2, 3, 4, 5, 6, 7");
   });
 
-  it("cuts long keys and filters", () => {
+  it("truncates long keys and filters", () => {
     check(`PartitionKey eq '${"k".repeat(101)}'`, `partition scan ${"k".repeat(100)}...`);
     const text = explain(planQuery(parseFilter(`A eq '${"v".repeat(5000)}'`)));
     assert.equal(text, `table scan where A eq '${"v".repeat(994)}...`);

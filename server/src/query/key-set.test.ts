@@ -13,7 +13,7 @@ import {
 } from "./key-set.ts";
 
 describe("partitionsWhere", () => {
-  it("cuts the keys where the comparison begins and ends to hold", () => {
+  it("splits the keys where the comparison starts and stops holding", () => {
     check(partitionsWhere("eq", "a"), "a:all a\\0:none");
     check(partitionsWhere("ne", "a"), ":all a:none a\\0:all");
     check(partitionsWhere("lt", "a"), ":all a:none");
@@ -22,7 +22,7 @@ describe("partitionsWhere", () => {
     check(partitionsWhere("ge", "a"), "a:all");
   });
 
-  it("knows that the empty key is the first", () => {
+  it("treats the empty key as the first", () => {
     check(partitionsWhere("eq", ""), ":all \\0:none");
     check(partitionsWhere("ne", ""), "\\0:all");
     check(partitionsWhere("lt", ""), "");
@@ -46,7 +46,7 @@ describe("KeyAlgebra", () => {
   const x = inEveryPartition(rowsWhere("eq", "x"));
   const y = inEveryPartition(rowsWhere("ge", "y"));
 
-  it("unites and intersects partitions and rows at once", () => {
+  it("computes unions and intersections over partitions and rows together", () => {
     check(algebra.intersection([a, x]), "a:x..x\\0 a\\0:none");
     check(algebra.union([a, x]), ":x..x\\0 a:all a\\0:x..x\\0");
     check(algebra.union([x, y]), ":x..x\\0,y..");
@@ -54,7 +54,7 @@ describe("KeyAlgebra", () => {
     check(algebra.intersection([algebra.union([x, y]), a]), "a:x..x\\0,y.. a\\0:none");
   });
 
-  it("joins rows that touch", () => {
+  it("joins adjacent ranges of rows", () => {
     check(
       algebra.union([
         inEveryPartition(rowsWhere("lt", "x")),
@@ -64,12 +64,12 @@ describe("KeyAlgebra", () => {
     );
   });
 
-  it("takes no sets as nothing united and everything intersected", () => {
+  it("gives no keys for an empty union and all keys for an empty intersection", () => {
     assert.equal(algebra.union([]), NO_KEYS);
     assert.equal(algebra.intersection([]), ALL_KEYS);
   });
 
-  it("compares sets", () => {
+  it("tells whether a set is within another, and whether two are disjoint", () => {
     const both = algebra.intersection([a, x]);
     assert.ok(algebra.isWithin(both, a) && algebra.isWithin(both, x) && algebra.isWithin(x, x));
     assert.ok(!algebra.isWithin(a, x) && !algebra.isWithin(x, a));
@@ -77,7 +77,7 @@ describe("KeyAlgebra", () => {
     assert.ok(algebra.isWithin(NO_KEYS, a) && algebra.areDisjoint(NO_KEYS, ALL_KEYS));
   });
 
-  it("answers too much and admits it when its work is used up", () => {
+  it("returns a superset and reports exhausted when its budget is used up", () => {
     const tired = new KeyAlgebra(3);
     assert.equal(tired.exhausted, false);
     check(tired.union([x, y]), ":x..x\\0,y..");

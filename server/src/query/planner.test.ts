@@ -50,7 +50,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("tells which row keys match at all where several partitions are read", () => {
+  it("reports the row keys that can match when several partitions are read", () => {
     const rowKeysOf = (filter: string) => planQuery(parseFilter(filter)).rowKeys;
     assert.deepEqual(rowKeysOf("RowKey eq 'x'"), ["x", "x\0"]);
     assert.deepEqual(rowKeysOf("RowKey ge 'x' and RowKey lt 'y' and Price gt 5"), ["x", "y"]);
@@ -73,7 +73,7 @@ describe("planQuery", () => {
     assert.deepEqual(rowKeysOf(anyOf("RowKey", 129)), ["k0000", "k0128\0"]);
   });
 
-  it("joins ranges that touch", () => {
+  it("joins adjacent ranges", () => {
     check(
       "PartitionKey eq 'a' and RowKey ge 'x' or PartitionKey gt 'a'",
       "partition range [a/x..)",
@@ -85,7 +85,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("reads the whole table when no partition key helps", () => {
+  it("scans the table when no partition key restricts the query", () => {
     check("RowKey eq 'x'", "table scan where RowKey eq 'x'");
     check("Price gt 5", "table scan where Price gt 5");
     check(
@@ -100,7 +100,7 @@ describe("planQuery", () => {
     assert.equal(explain(planQuery(undefined)), "table scan");
   });
 
-  it("turns or over keys into several reads, in key order, each once", () => {
+  it("turns an or over keys into separate reads, in key order, without repeats", () => {
     check(
       "PartitionKey eq 'a' and (RowKey eq 'c' or RowKey eq 'b' or RowKey eq 'c')",
       "2 point queries a/b, a/c",
@@ -119,7 +119,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("leaves out of the residual what the keys read guarantee, however deep", () => {
+  it("leaves out of the residual whatever the keys read guarantee, at any depth", () => {
     check(
       "(PartitionKey eq 'a' and Price gt 5) or (PartitionKey eq 'a' and Price lt 2)",
       "partition scan a where Price gt 5 or Price lt 2",
@@ -151,7 +151,7 @@ describe("planQuery", () => {
     check("not (PartitionKey ge '')", "nothing");
   });
 
-  it("pushes not down to the keys, and leaves it where a property may be missing", () => {
+  it("applies not to comparisons of keys, and keeps it where a property may be missing", () => {
     check("not (PartitionKey ne 'a')", "partition scan a");
     check("not (PartitionKey ne 'a' or Price gt 5)", "partition scan a where not (Price gt 5)");
     check("not (PartitionKey lt 'a' or not (PartitionKey lt 'b'))", "partition range [a..b)");
@@ -161,7 +161,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("does the same reads whatever the order and nesting of clauses", () => {
+  it("makes the same plan for any order and nesting of clauses", () => {
     const clauses = ["PartitionKey eq 'a'", "RowKey ge 'x'", "RowKey lt 'y'", "Price gt 5"];
     fc.assert(
       fc.property(fc.shuffledSubarray(clauses, { minLength: 4 }), ([a, b, c, d]) => {
@@ -174,7 +174,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("agrees with the reference: it reads every match, nothing twice, and filters the rest", () => {
+  it("agrees with the reference: reads every match once, and filters out the rest", () => {
     fc.assert(
       fc.property(randomFilters, fc.array(randomEntities), (filter, entities) => {
         const all = [...everyKey, ...entities];
@@ -184,7 +184,7 @@ describe("planQuery", () => {
     );
   });
 
-  it("reads exactly what a filter over keys alone accepts in one partition", () => {
+  it("needs no residual for a filter over keys alone in one partition", () => {
     const inPartition: FilterNode = parseFilter("PartitionKey eq 'ab'");
     fc.assert(
       fc.property(randomFilters, (filter) => {
@@ -214,7 +214,7 @@ describe("planQuery with many keys", () => {
     );
   });
 
-  it("reads one range in each partition when there would be more reads than the limit", () => {
+  it("reads one range per partition when point queries would exceed the limit of reads", () => {
     const rows = 64;
     const fitting = LIMITS.planReadsMax / rows;
     const plan = planQuery(parseFilter(product(fitting, rows)));
@@ -232,7 +232,7 @@ describe("planQuery with many keys", () => {
     assert.equal(wide.residual && printFilter(wide.residual), anyOf("RowKey", rows));
   });
 
-  it("reads one range when there are more partitions than the limit", () => {
+  it("reads one range when the partitions exceed the limit of reads", () => {
     const { clauses } = anyIn("PartitionKey", names(LIMITS.planReadsMax + 1));
     const plan = planQuery({ kind: "or", clauses });
     assert.equal(explain({ ...plan, residual: undefined }), "partition range [k0000..k4096]");
@@ -243,7 +243,7 @@ describe("planQuery with many keys", () => {
     );
   });
 
-  it("gives up precision, not correctness, when a filter would cost too much to plan", () => {
+  it("reads more than necessary, but still correctly, when a filter is too costly to plan", () => {
     const partitions = names(100);
     const rows = names(2000);
     const filter = tiringFilter(partitions, rows);
@@ -261,7 +261,7 @@ describe("planQuery with many keys", () => {
 });
 
 describe("planQuery within the bounds of a SAS", () => {
-  it("cuts the reads, both ends included", () => {
+  it("limits the reads to the bounds, which are inclusive", () => {
     checkBounds({ startPartitionKey: "a" }, "partition range [a..)");
     checkBounds({ endPartitionKey: "b" }, "partition range (..b]");
     checkBounds({ startPartitionKey: "a", endPartitionKey: "a" }, "partition scan a");
@@ -282,7 +282,7 @@ describe("planQuery within the bounds of a SAS", () => {
     checkBounds({}, "table scan");
   });
 
-  it("combines them with the filter", () => {
+  it("combines the bounds with the filter", () => {
     const bounds = { startPartitionKey: "a", endPartitionKey: "b", endRowKey: "9" };
     checkBounds(
       bounds,
@@ -293,7 +293,7 @@ describe("planQuery within the bounds of a SAS", () => {
     checkBounds(bounds, "partition range [a..b/9] where X", "PartitionKey ge 'a' and X");
   });
 
-  it("cuts reads that had to be widened", () => {
+  it("limits reads to the bounds also where the planner had to widen them", () => {
     const bounds = {
       startPartitionKey: "k0000",
       startRowKey: "5",
@@ -317,7 +317,7 @@ describe("planQuery within the bounds of a SAS", () => {
     }
   });
 
-  it("never reads outside them", () => {
+  it("never reads outside the bounds, for any filter", () => {
     const maybe = fc.option(randomKeys, { nil: undefined });
     fc.assert(
       fc.property(
@@ -349,7 +349,7 @@ describe("planQuery within the bounds of a SAS", () => {
 });
 
 describe("resumePlan", () => {
-  it("begins at the position, itself included", () => {
+  it("starts at the position, inclusively", () => {
     checkResumed("PartitionKey eq 'a'", "a", "x", "range query a/[x..)");
     checkResumed(
       "PartitionKey eq 'a' and RowKey lt 'y' and A",
@@ -366,18 +366,18 @@ describe("resumePlan", () => {
     );
   });
 
-  it("begins at the start of the partition when there is no row key", () => {
+  it("starts at the first row of the partition when the position has no row key", () => {
     checkResumed("PartitionKey le 'b'", "b", undefined, "partition scan b");
     checkResumed("PartitionKey eq 'b'", "b", undefined, "partition scan b");
   });
 
-  it("reads everything from a position before the plan, and nothing from one behind", () => {
+  it("reads everything from a position before the plan, and nothing from one after it", () => {
     checkResumed("PartitionKey eq 'b'", "a", "x", "partition scan b");
     checkResumed("PartitionKey eq 'b'", "c", undefined, "nothing");
     checkResumed("PartitionKey eq 'b' and RowKey eq '1'", "b", "1\0", "nothing");
   });
 
-  it("reads exactly what the plan would from there on", () => {
+  it("reads exactly what the plan reads from the position on", () => {
     fc.assert(
       fc.property(randomFilters, randomKeys, randomKeys, (filter, partitionKey, rowKey) => {
         const position = { partitionKey, rowKey };

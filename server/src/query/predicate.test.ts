@@ -27,26 +27,26 @@ describe("compilePredicate", () => {
 /** One row per case: the property's value, the literal, the operators that hold. */
 describe("A comparison with", () => {
   for (const [situation, value, literal, holding] of [
-    ["a missing property holds for no operator", undefined, "'a'", ""],
+    ["a missing property is false for every operator", undefined, "'a'", ""],
     ["an equal string", string("a"), "'a'", "eq le ge"],
     ["a smaller string, by code units", string("B"), "'b'", "ne lt le"],
     ["a larger string, by code units and not code points", string("\uff5e"), "'😀'", "ne gt ge"],
     ["an empty string", string(""), "''", "eq le ge"],
-    ["an Int32 and an Int32", int32(5), "5", "eq le ge"],
-    ["an Int64 and an Int32", int64(5n), "6", "ne lt le"],
-    ["an Int64 and an Int64", int64(2n ** 60n), "1152921504606846975L", "ne gt ge"],
+    ["an Int32 and an Int32 literal", int32(5), "5", "eq le ge"],
+    ["an Int64 and an Int32 literal", int64(5n), "6", "ne lt le"],
+    ["an Int64 and an Int64 literal", int64(2n ** 60n), "1152921504606846975L", "ne gt ge"],
     ["an Int32 and an Int64 literal is a mismatch", int32(5), "5L", "ne lt le"],
     ["an Int32 and a Double literal is a mismatch", int32(5), "5.0", "ne lt le"],
     ["an Int64 and a Double literal is a mismatch", int64(5n), "5.0", "ne lt le"],
-    ["a Double and an Int32", double(5.5), "5", "ne gt ge"],
-    ["a Double and an Int64, exactly", double(2 ** 53), "9007199254740993L", "ne lt le"],
-    ["a Double and an equal Int64", double(5), "5L", "eq le ge"],
-    ["a Double and a Double", double(5.5), "5.5", "eq le ge"],
-    ["NaN and a Double is only unequal", double(Number.NaN), "5.5", "ne"],
-    ["NaN and NaN is only unequal", double(Number.NaN), "NaN", "ne"],
-    ["NaN and an Int64 is only unequal", double(Number.NaN), "5L", "ne"],
-    ["minus zero equals zero", double(-0), "0", "eq le ge"],
-    ["false is less than true", boolean(false), "true", "ne lt le"],
+    ["a Double and an Int32 literal", double(5.5), "5", "ne gt ge"],
+    ["a Double and an Int64 literal is exact", double(2 ** 53), "9007199254740993L", "ne lt le"],
+    ["a Double and an equal Int64 literal", double(5), "5L", "eq le ge"],
+    ["a Double and a Double literal", double(5.5), "5.5", "eq le ge"],
+    ["NaN and a Double is true for ne only", double(Number.NaN), "5.5", "ne"],
+    ["NaN and NaN is true for ne only", double(Number.NaN), "NaN", "ne"],
+    ["NaN and an Int64 is true for ne only", double(Number.NaN), "5L", "ne"],
+    ["minus zero and zero is equal", double(-0), "0", "eq le ge"],
+    ["false and true finds false less", boolean(false), "true", "ne lt le"],
     [
       "a DateTime 100 ns later",
       ticks(634881134452000001n),
@@ -56,9 +56,14 @@ describe("A comparison with", () => {
     ["a DateTime and a string is a mismatch", ticks(5n), "''", "ne lt le"],
     ["a string and a number is a mismatch", string("5"), "5", "ne lt le"],
     ["a string and a Guid is a mismatch", string(GUID()), `guid'${GUID()}'`, "ne lt le"],
-    ["a Guid in any case", guid(), `guid'${GUID().toUpperCase()}'`, "eq le ge"],
-    ["Guids by their text", guid(), "guid'ffffffff-0000-0000-0000-000000000000'", "ne lt le"],
-    ["a Binary that begins the other", binary(1), "X'0100'", "ne lt le"],
+    ["a Guid ignores case", guid(), `guid'${GUID().toUpperCase()}'`, "eq le ge"],
+    [
+      "a larger Guid goes by the text",
+      guid(),
+      "guid'ffffffff-0000-0000-0000-000000000000'",
+      "ne lt le",
+    ],
+    ["a Binary that is a prefix of the literal", binary(1), "X'0100'", "ne lt le"],
     ["a Binary with a larger byte", binary(2), "X'0100'", "ne gt ge"],
     ["a Boolean and a string is a mismatch", boolean(true), "'true'", "ne lt le"],
   ] as const) {
@@ -70,14 +75,14 @@ describe("A comparison with", () => {
 });
 
 describe("A predicate", () => {
-  it("negates what a comparison answers, also for missing properties", () => {
+  it("negates the result of a comparison, also for missing properties", () => {
     assert.equal(passes("not (X ne 'a')", undefined), true);
     assert.equal(passes("not (X gt '')", undefined), true);
     assert.equal(passes("not (X gt '')", string("hi")), false);
     assert.equal(passes("not (X gt 5L)", int32(6)), true);
   });
 
-  it("takes a bare name as true only for a Boolean that is true", () => {
+  it("takes a bare property name as true only for a Boolean true", () => {
     const held = [boolean(true), boolean(false), string("true"), int32(1), undefined].map((value) =>
       passes("X", value),
     );
@@ -85,7 +90,7 @@ describe("A predicate", () => {
     assert.equal(passes("not X", undefined), true);
   });
 
-  it("finds a string in a long list", () => {
+  it("matches strings against a long list of alternatives", () => {
     const list = Array.from({ length: 100 }, (_, index) => `X eq 'v${index}'`).join(" or ");
     assert.equal(passes(list, string("v99")), true);
     assert.equal(passes(list, string("v100")), false);
@@ -104,7 +109,7 @@ describe("A predicate", () => {
     assert.equal(passes("Timestamp lt datetime'0001-01-01T00:00:00.0000005Z'", undefined), false);
   });
 
-  it("reads a cheap property before an expensive one", () => {
+  it("tests a cheap comparison before an expensive one", () => {
     const asked: string[] = [];
     const view = new PlainView(entity({ A: string("x"), B: int32(1) }));
     const find = view.find.bind(view);
@@ -118,7 +123,7 @@ describe("A predicate", () => {
 });
 
 describe("compileTablePredicate", () => {
-  it("compares names as they were created", () => {
+  it("compares table names case-sensitively, as they were created", () => {
     const names = ["MyTable", "mytable", "People"];
     const listed = (filter: string) =>
       names.filter(compileTablePredicate(parseTableFilter(filter)));

@@ -90,7 +90,7 @@ export class PlainView implements EntityView {
   text(index: number): string {
     const literal = this.#values[index]!;
     if (literal.type === "Edm.String" || literal.type === "Edm.Guid") return literal.value;
-    throw new TypeError(`${literal.type} has no text.`);
+    throw new TypeError(`${literal.type} has no text form.`);
   }
 
   jsonEquals(index: number, json: Uint8Array): boolean {
@@ -101,13 +101,13 @@ export class PlainView implements EntityView {
     const literal = this.#values[index]!;
     if (literal.type === "Edm.Int32" || literal.type === "Edm.Double") return literal.value;
     if (literal.type === "Edm.Boolean") return literal.value ? 1 : 0;
-    throw new TypeError(`${literal.type} is no number.`);
+    throw new TypeError(`${literal.type} is not a number.`);
   }
 
   bigint(index: number): bigint {
     const literal = this.#values[index]!;
     if (literal.type === "Edm.Int64" || literal.type === "Edm.DateTime") return literal.value;
-    throw new TypeError(`${literal.type} is no bigint.`);
+    throw new TypeError(`${literal.type} is not a bigint.`);
   }
 
   bytes(index: number): Uint8Array {

@@ -13,7 +13,7 @@ const DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
 const SERVICES = [TABLE_DOCUMENTS, QUEUE_DOCUMENTS, BLOB_DOCUMENTS];
 
 describe("Access policies", () => {
-  it("of tables come back with seven fraction digits, behind a byte order mark", () => {
+  it("of tables are returned with seven fraction digits and a byte order mark", () => {
     const sent =
       `${DECLARATION}<SignedIdentifiers><SignedIdentifier><Id>testid</Id><AccessPolicy>` +
       "<Start>2011-10-11</Start><Expiry>2011-10-12</Expiry><Permission>r</Permission>" +
@@ -27,7 +27,7 @@ describe("Access policies", () => {
     );
   });
 
-  it("of queues come back as they were sent", () => {
+  it("of queues are returned as they were sent", () => {
     const policies =
       "<SignedIdentifiers><SignedIdentifier><Id>reader</Id><AccessPolicy>" +
       "<Start>2026-07-01T00:00:00.0000000Z</Start><Expiry>2027-01-01T00:00:00.0000000Z</Expiry>" +
@@ -41,7 +41,7 @@ describe("Access policies", () => {
     assert.equal(short?.start, "2026-07-01");
   });
 
-  it("of containers may lack any part", () => {
+  it("of containers may omit any field of the policy", () => {
     const sent =
       '<?xml version="1.0" encoding="UTF-8" standalone="yes"?><SignedIdentifiers>' +
       "<SignedIdentifier><Id>readers</Id><AccessPolicy><Expiry>2027-01-01T00:00:00.0000000Z</Expiry>" +
@@ -52,7 +52,7 @@ describe("Access policies", () => {
     ]);
   });
 
-  it("of nothing but an id have no AccessPolicy when printed", () => {
+  it("with only an id are printed without AccessPolicy", () => {
     const empty = "<Start /><Expiry></Expiry><Permission />";
     for (const sent of ["", "<AccessPolicy />", `<AccessPolicy>${empty}</AccessPolicy>`]) {
       const document = list(`<SignedIdentifier>${sent}<Id>empty</Id></SignedIdentifier>`);
@@ -64,7 +64,7 @@ describe("Access policies", () => {
     );
   });
 
-  it("are none when the body is empty or the list is", () => {
+  it("are an empty list when the body or its list is empty", () => {
     for (const rules of SERVICES) {
       for (const sent of [
         "",
@@ -80,7 +80,7 @@ describe("Access policies", () => {
     );
   });
 
-  it("keep their letters in the order sent, and escape their id", () => {
+  it("keep their permissions in the order sent, and their id with special characters", () => {
     const [read] = parse(list(policy("a&amp;b", "<Permission>dar</Permission>")));
     assert.deepEqual(read, { id: "a&b", permission: "dar" });
     assert.match(printAccessPolicies([{ id: "a&b" }], QUEUE_DOCUMENTS), /<Id>a&amp;b<\/Id>/);
@@ -88,7 +88,7 @@ describe("Access policies", () => {
 });
 
 describe("Access policies are refused", () => {
-  it("when they are more than five", () => {
+  it("when there are more than five", () => {
     const policies = ["a", "b", "c", "d", "e", "f"].map((id) => policy(id, ""));
     for (const rules of SERVICES) {
       assert.equal(parse(list(...policies.slice(1)), rules).length, 5);
@@ -109,7 +109,7 @@ describe("Access policies are refused", () => {
     assert.equal(parse(list(policy("a", ""), policy("A", ""))).length, 2);
   });
 
-  it("when a letter means nothing to the service", () => {
+  it("when a permission is unknown to the service", () => {
     const letters = (text: string) => list(policy("a", `<Permission>${text}</Permission>`));
     assert.equal(parse(letters("raud"), TABLE_DOCUMENTS).length, 1);
     assert.equal(parse(letters("raup"), QUEUE_DOCUMENTS).length, 1);
@@ -119,7 +119,7 @@ describe("Access policies are refused", () => {
     assertRefused(letters("ru"), BLOB_DOCUMENTS, "InvalidXmlNodeValue");
   });
 
-  it("when a time is none, by the code of the service", () => {
+  it("when a time is invalid, with the service's own error code", () => {
     for (const time of ["2011-02-30", "tomorrow", "2011-10-11T10:00:00"]) {
       const document = list(policy("a", `<Expiry>${time}</Expiry>`));
       assertRefused(document, TABLE_DOCUMENTS, "InvalidXmlDocument");
@@ -127,7 +127,7 @@ describe("Access policies are refused", () => {
     }
   });
 
-  it("when the document is another one or holds other elements", () => {
+  it("when the document has another root or other elements, or is not XML", () => {
     for (const document of [
       "<SignedIdentifier />",
       "<SignedIdentifiers>x</SignedIdentifiers>",

@@ -34,7 +34,7 @@ function readingOf(body: Uint8Array): unknown {
 }
 
 describe("A block list", () => {
-  it("is read whatever its declaration and white space, however long it is", () => {
+  it("is read with any declaration and any amount of white space", () => {
     const blocks = `\n <Latest>AAAA</Latest>\r\n\t<Committed> QQ== </Committed>${" ".repeat(LIMITS.xmlBodyBytesMax)}\n`;
     for (const declaration of DECLARATIONS) {
       const body = Buffer.from(`${declaration}<BlockList>${blocks}</BlockList>\n`);
@@ -50,7 +50,7 @@ describe("A block list", () => {
     assert.deepEqual(parseBlockList(Buffer.from("<BlockList />")), []);
   });
 
-  it("of 50,000 of the longest ids in the longest elements is read, one of more is not", () => {
+  it("is read with 50,000 blocks of the longest ids and elements, and refused with one more", () => {
     const id = Buffer.alloc(LIMITS.blockIdBytesMax, 255).toString("base64");
     const block = `  <Uncommitted>${id}</Uncommitted>\r\n`;
     const whole = listOf(block.repeat(LIMITS.committedBlocksMax));
@@ -62,7 +62,7 @@ describe("A block list", () => {
     assert.equal(readingOf(longer), "BlockListTooLong");
   });
 
-  it("that holds anything else may be as long as other documents", () => {
+  it("with a comment has the size limit of all other documents", () => {
     const { xmlBodyBytesMax } = LIMITS;
     const room = xmlBodyBytesMax - listOf("<Latest>AAAA</Latest><!---->").length;
     const padded = (bytes: number) =>
@@ -72,7 +72,7 @@ describe("A block list", () => {
     assert.equal(readingOf(padded(1)), "RequestBodyTooLarge");
   });
 
-  it("is read as the parser of all documents does, also where it is none", () => {
+  it("has the same result in the fast path as in the general parser, valid or not", () => {
     const piece = fc.constantFrom(
       ...["<Latest>", "</Latest>", "<Committed>", "</Committed>", "<Latest/>", "<Other>"],
       ...["AAAA", "A&amp;A", "A;A", "&", "]]>", ">", "\u0001", "\u00e9", " ", "\n", "\u00a0"],

@@ -6,8 +6,8 @@ import { readXml } from "./read-xml.ts";
 
 const readLeaf = leafReader("Root", "Leaf");
 
-describe("The quick reading of a leaf", () => {
-  it("knows the documents that clients send", () => {
+describe("The fast path for a single leaf", () => {
+  it("reads the documents that clients send", () => {
     for (const declaration of [
       "",
       "\ufeff",
@@ -20,7 +20,7 @@ describe("The quick reading of a leaf", () => {
     }
   });
 
-  it("leaves to the parser whatever is not plainly such a document", () => {
+  it("leaves every other document to the parser", () => {
     for (const document of [
       "",
       "Leaf",
@@ -42,7 +42,7 @@ describe("The quick reading of a leaf", () => {
     assert.equal(readLeaf(Buffer.from("<Root><Leaf>\xff</Leaf></Root>", "latin1")), undefined);
   });
 
-  it("reads what it reads as the parser does", () => {
+  it("agrees with the parser on every document it reads", () => {
     const piece = fc.constantFrom(
       "<Root>",
       "</Root>",

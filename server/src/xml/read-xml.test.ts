@@ -7,7 +7,7 @@ import { escapeAttribute, escapeText, printElement, printLeaf } from "./print-xm
 import { readXml, type XmlElement } from "./read-xml.ts";
 
 describe("An XML document", () => {
-  it("becomes a tree of names, children and texts", () => {
+  it("is parsed to a tree of names, children and text", () => {
     assert.deepEqual(read("<a><b>1</b><c/><b> 2 </b></a>"), {
       name: "a",
       children: [
@@ -30,26 +30,26 @@ describe("An XML document", () => {
     for (const start of starts) assert.equal(read(`${start}<a>x</a>\n`).text, "x", start);
   });
 
-  it("may have attributes and prefixes, of which only the prefixes are kept", () => {
+  it("may have attributes, which are ignored, and prefixes, which are kept", () => {
     const root = read('<m:a xmlns:m="urn:x" b="1>2" c=\'/>\'>x</m:a>');
     assert.deepEqual([root.name, root.text], ["m:a", "x"]);
   });
 
-  it("has its named and numeric references decoded once", () => {
+  it("has its named and numeric references decoded exactly once", () => {
     assert.equal(textOf("&lt;&gt;&amp;&quot;&apos;&#65;&#x1F600;&#xd;"), "<>&\"'A😀\r");
     assert.equal(textOf("&amp;lt;&#38;lt;"), "&lt;&lt;");
   });
 
-  it("has the text of CDATA sections taken as it stands", () => {
+  it("has its CDATA sections taken verbatim", () => {
     assert.equal(textOf("1<![CDATA[<b>&amp;<!DOCTYPE]]>2<![CDATA[]]>"), "1<b>&amp;<!DOCTYPE2");
   });
 
-  it("keeps white space, with LF for every end of line", () => {
+  it("keeps its white space, with every line end as LF", () => {
     assert.equal(textOf(" \t a\r\nb\rc\n "), " \t a\nb\nc\n ");
     assert.equal(textOf("   "), "   ");
   });
 
-  it("tells whether text stands beside elements", () => {
+  it("is reported as mixed where an element contains both text and elements", () => {
     assert.equal(read("<a>\r\n <b/>\t</a>").mixed, false);
     assert.equal(read("<a> x <b/></a>").mixed, true);
     assert.equal(read("<a>\u00a0<b/></a>").mixed, true);
@@ -65,24 +65,24 @@ describe("An XML document", () => {
     "text before the root": "x<a/>",
     "text after the root": "<a></a>x",
     "text after an empty root": "<a/>x",
-    "an element left open": "<a><b></a>",
-    "elements crossing": "<a><b></a></b>",
+    "an unclosed element": "<a><b></a>",
+    "overlapping elements": "<a><b></a></b>",
     "a tag cut off": "<a><b",
-    "a stray end": "</a>",
+    "a stray end tag": "</a>",
     "a repeated attribute": '<a b="1" b="2"/>',
     "an attribute without quotes": "<a b=1/>",
     "a document type": "<!DOCTYPE a><a/>",
     "an entity declaration": '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>',
-    "a document type inside": "<a><!DOCTYPE b></a>",
-    "an entity nobody declared": "<a>&nbsp;</a>",
+    "a document type inside the root": "<a><!DOCTYPE b></a>",
+    "an undeclared entity": "<a>&nbsp;</a>",
     "a lone ampersand": "<a>a & b</a>",
     "a reference to a forbidden character": "<a>&#1;</a>",
     "a reference to a surrogate": "<a>&#xD800;</a>",
     "a reference beyond Unicode": "<a>&#x110000;</a>",
     "a forbidden character": "<a>\u0001</a>",
-    "the end of a section that never began": "<a>]]></a>",
-    "an open section": "<a><![CDATA[x</a>",
-    "an open comment": "<a><!-- x</a>",
+    "the end of a CDATA section that never began": "<a>]]></a>",
+    "an unclosed CDATA section": "<a><![CDATA[x</a>",
+    "an unclosed comment": "<a><!-- x</a>",
     "a bad name": "<1/>",
     "a name that JavaScript reserves": "<a><__proto__/></a>",
   };
@@ -92,7 +92,7 @@ describe("An XML document", () => {
     });
   }
 
-  it("may nest elements as deep as the limit and no deeper", () => {
+  it("may nest elements as deep as the limit, and is refused when deeper", () => {
     const nested = (depth: number) => `${"<a>".repeat(depth)}x${"</a>".repeat(depth)}`;
     assert.equal(read(nested(LIMITS.xmlDepthMax)).text, "x");
     assert.throws(() => read(nested(LIMITS.xmlDepthMax + 1)), { code: "InvalidXmlDocument" });
@@ -103,7 +103,7 @@ describe("An XML document", () => {
     assert.throws(() => readXml(latin1), { code: "InvalidXmlDocument" });
   });
 
-  it("is refused above the size the caller names", () => {
+  it("is refused above the size limit of the caller", () => {
     assert.equal(readXml(encode("<a>x</a>"), 8).text, "x");
     assert.throws(() => readXml(encode("<a>x</a>"), 7), {
       code: "RequestBodyTooLarge",
@@ -111,7 +111,7 @@ describe("An XML document", () => {
     });
   });
 
-  it("says where it is broken", () => {
+  it("is refused with the line and position of the error", () => {
     assert.throws(
       () => read("<a>\n<b></a>"),
       (error) => {
@@ -125,7 +125,7 @@ describe("An XML document", () => {
     );
   });
 
-  it("says so where it is empty", () => {
+  it("is refused with a reason when it is empty", () => {
     assert.throws(() => read(""), {
       code: "InvalidXmlDocument",
       details: [
@@ -136,7 +136,7 @@ describe("An XML document", () => {
     });
   });
 
-  it("is read or refused, whatever its characters are", () => {
+  it("is parsed or refused with a ServiceError, whatever its text", () => {
     const piece = fc.oneof(
       fc.constantFrom(
         "<a>",
@@ -184,21 +184,21 @@ describe("An XML document", () => {
 });
 
 describe("Printed XML", () => {
-  it("has empty elements where there is no content", () => {
+  it("has an empty-element tag only where the content is empty", () => {
     assert.equal(printElement("Cors", ""), "<Cors />");
     assert.equal(printLeaf("Enabled", false), "<Enabled>false</Enabled>");
   });
 
-  it("names entities and leaves carriage returns raw", () => {
+  it("escapes special characters but not carriage returns", () => {
     assert.equal(escapeText("<&>\"'\r\n]]>"), "&lt;&amp;&gt;\"'\r\n]]&gt;");
     assert.equal(escapeAttribute('a"b<'), "a&quot;b&lt;");
   });
 
-  it("replaces what XML cannot carry", () => {
+  it("replaces characters that XML does not allow", () => {
     assert.equal(escapeText("a\0b\ud800c\uffff"), "a\ufffdb\ufffdc\ufffd");
   });
 
-  it("reads back as it was", () => {
+  it("is parsed back to the same names and text", () => {
     const leaf = fc.record({ name: NAME, text: fc.string({ unit: "grapheme" }) });
     fc.assert(
       fc.property(NAME, fc.array(leaf, { maxLength: 4 }), (name, leaves) => {

@@ -25,8 +25,8 @@ const NO_METRICS = `<Version>1.0</Version><Enabled>false</Enabled>${NO_RETENTION
 const LOGGING =
   "<Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>false</Delete>";
 
-describe("Service properties that nobody set", () => {
-  it("have hourly metrics for 7 days in the table service, behind a byte order mark", () => {
+describe("Default service properties", () => {
+  it("of tables have hourly metrics for 7 days, and a byte order mark", () => {
     assert.equal(
       printServiceProperties(defaultServiceProperties(TABLE_DOCUMENTS), TABLE_DOCUMENTS),
       `\ufeff${DECLARATION}<StorageServiceProperties>` +
@@ -37,7 +37,7 @@ describe("Service properties that nobody set", () => {
     );
   });
 
-  it("are all off for queues", () => {
+  it("of queues have everything off", () => {
     assert.equal(
       printServiceProperties(defaultServiceProperties(QUEUE_DOCUMENTS), QUEUE_DOCUMENTS),
       `${DECLARATION}<StorageServiceProperties>` +
@@ -47,7 +47,7 @@ describe("Service properties that nobody set", () => {
     );
   });
 
-  it("are all off for blobs, which have more of them, but no default version", () => {
+  it("of blobs have soft delete and the static website off, and no default version", () => {
     const printed = printServiceProperties(
       defaultServiceProperties(BLOB_DOCUMENTS),
       BLOB_DOCUMENTS,
@@ -60,12 +60,12 @@ describe("Service properties that nobody set", () => {
 });
 
 describe("Setting service properties", () => {
-  it("changes the groups that are given and no others", () => {
+  it("changes exactly the groups that are sent", () => {
     const change = parse(`<HourMetrics>${NO_METRICS}</HourMetrics>`);
     assert.deepEqual(change, { hourMetrics: { enabled: false, retentionDays: null } });
   });
 
-  it("takes groups and members in any order, with white space between", () => {
+  it("accepts groups and members in any order, separated by white space", () => {
     const change = parse(`
       <Cors></Cors>
       <Logging>
@@ -78,7 +78,7 @@ describe("Setting service properties", () => {
     });
   });
 
-  it("reads true and false in any case, as Python's older clients write them", () => {
+  it("accepts true and false in any case, as older Python clients send them", () => {
     const members =
       "<Version>1.0</Version><Delete>False</Delete><Read>True</Read><Write>FALSE</Write>" +
       "<RetentionPolicy><Enabled>False</Enabled></RetentionPolicy>";
@@ -87,7 +87,7 @@ describe("Setting service properties", () => {
     });
   });
 
-  it("ignores what a disabled setting has members for", () => {
+  it("ignores the members of a disabled setting", () => {
     const retention = "<RetentionPolicy><Enabled>false</Enabled><Days>0</Days></RetentionPolicy>";
     const members = `<Version>1.0</Version><Enabled>false</Enabled><IncludeAPIs>true</IncludeAPIs>`;
     assert.deepEqual(parse(`<HourMetrics>${members}${retention}</HourMetrics>`), {
@@ -95,7 +95,7 @@ describe("Setting service properties", () => {
     });
   });
 
-  it("reads CORS rules as lists", () => {
+  it("splits the values of CORS rules at commas", () => {
     const rule =
       "<CorsRule><AllowedOrigins>http://a.example, http://b.example</AllowedOrigins>" +
       "<AllowedMethods>GET,PATCH</AllowedMethods><AllowedHeaders>x-ms-*,Accept</AllowedHeaders>" +
@@ -111,7 +111,7 @@ describe("Setting service properties", () => {
     ]);
   });
 
-  it("keeps the default version of blobs and the documents of a website that is off", () => {
+  it("accepts blobs' default version and the documents of a disabled static website", () => {
     const change = parse(
       "<DefaultServiceVersion>2021-12-02</DefaultServiceVersion>" +
         "<StaticWebsite><Enabled>false</Enabled><IndexDocument>i.html</IndexDocument>" +
@@ -128,7 +128,7 @@ describe("Setting service properties", () => {
     });
   });
 
-  it("answers soft delete and static websites with NotImplemented", () => {
+  it("is answered with NotImplemented when it enables soft delete or a static website", () => {
     for (const body of [
       "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>",
       "<StaticWebsite><Enabled>true</Enabled></StaticWebsite>",
@@ -137,7 +137,7 @@ describe("Setting service properties", () => {
     }
   });
 
-  it("reads what it printed, for every service", () => {
+  it("accepts what the server printed, for every service", () => {
     fc.assert(
       fc.property(anyService, ({ rules, properties }) => {
         const printed = printServiceProperties(properties, rules);
@@ -175,7 +175,7 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("as the worked example with six rules is", () => {
+  it("as in the documentation's example with six CORS rules", () => {
     const one =
       "<CorsRule><AllowedOrigins>www.xyz.com</AllowedOrigins><AllowedMethods>GET</AllowedMethods>" +
       "<AllowedHeaders /><ExposedHeaders /><MaxAgeInSeconds>0</MaxAgeInSeconds></CorsRule>";
@@ -185,7 +185,7 @@ describe("Service properties are refused", () => {
     assertRefused(groups, TABLE_DOCUMENTS, "InvalidXmlDocument");
   });
 
-  it("with more or longer items in a rule than are allowed", () => {
+  it("with too many, too long or invalid values in a CORS rule", () => {
     const long = "x".repeat(256);
     const fits: Record<string, string>[] = [
       { AllowedOrigins: list(64) },
@@ -219,7 +219,7 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("with more than 2 KiB of CORS settings, tags not counted", () => {
+  it("with more than 2 KiB of CORS rules, not counting the tags", () => {
     const origins = (bytes: number) => `${list(8, "x".repeat(250))},${"y".repeat(bytes - 2008)}`;
     const most = 2048 - "GET0".length;
     assert.equal(parse(cors(rule({ AllowedOrigins: origins(most) }))).cors?.length, 1);
@@ -229,7 +229,7 @@ describe("Service properties are refused", () => {
     for (const rules of SERVICES) assertRefused(cors(half, half), rules, "InvalidXmlDocument");
   });
 
-  it("with retention outside 1 to 365 days, by the code of the service", () => {
+  it("with a retention outside 1 to 365 days, with the service's own error code", () => {
     assert.equal(parse(days("1")).logging?.retentionDays, 1);
     assert.equal(parse(days("365")).logging?.retentionDays, 365);
     for (const text of ["0", "366", "-1", "x", ""]) {
@@ -239,7 +239,7 @@ describe("Service properties are refused", () => {
     assertRefused(queueDays, QUEUE_DOCUMENTS, "InvalidXmlNodeValue");
   });
 
-  it("with a member missing, by the code of the service", () => {
+  it("without a required member, with the service's own error code", () => {
     for (const body of [
       metrics(`<Version>1.0</Version><Enabled>true</Enabled>${NO_RETENTION}`),
       metrics(`<Enabled>false</Enabled>${NO_RETENTION}`),
@@ -253,7 +253,7 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("with an unknown element, by the code of the service", () => {
+  it("with an unknown element, with the service's own error code", () => {
     for (const body of ["<Metrics />", "<Cors><Rule /></Cors>", metrics(`${NO_METRICS}<X />`)]) {
       assertRefused(body, TABLE_DOCUMENTS, "InvalidXmlDocument");
       assertRefused(body, QUEUE_DOCUMENTS, "UnsupportedXmlNode");
@@ -263,7 +263,7 @@ describe("Service properties are refused", () => {
     assertRefused(version, TABLE_DOCUMENTS, "InvalidXmlDocument");
   });
 
-  it("with values that are none", () => {
+  it("with invalid values", () => {
     for (const body of [
       metrics(NO_METRICS.replace("false", "no")),
       metrics(NO_METRICS.replace("false", "")),
@@ -277,7 +277,7 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("when elements repeat, hold text beside elements, or elements instead of text", () => {
+  it("when elements repeat, or contain text next to or elements instead of what is expected", () => {
     for (const body of [
       "<Cors /><Cors />",
       "<Cors>x</Cors>",
@@ -288,12 +288,12 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("without any group in the table service; the others change nothing", () => {
+  it("without any group by tables; queues accept that and change nothing", () => {
     assertRefused("", TABLE_DOCUMENTS, "InvalidXmlDocument");
     assert.deepEqual(parse("", QUEUE_DOCUMENTS), {});
   });
 
-  it("when the document is empty or another one", () => {
+  it("when the document is empty or has another root", () => {
     for (const text of ["", "<Cors />", "<storageserviceproperties />"]) {
       const body = new TextEncoder().encode(text);
       for (const rules of SERVICES) {
@@ -302,7 +302,7 @@ describe("Service properties are refused", () => {
     }
   });
 
-  it("with the place and the reason among the details", () => {
+  it("with the name and value of the element and the reason in the details", () => {
     assert.throws(() => parse(metrics(NO_METRICS.replace("false", "no"))), {
       details: [
         ["XmlNodeName", "Enabled"],

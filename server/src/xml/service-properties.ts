@@ -73,7 +73,7 @@ export function decodeServiceProperties(stored: Uint8Array): ServiceProperties {
   const { logging, hourMetrics, minuteMetrics, cors } = properties;
   assert(
     logging && hourMetrics && minuteMetrics && Array.isArray(cors),
-    "Stored service properties lack a group.",
+    "Stored service properties lack logging, hourMetrics, minuteMetrics or cors.",
   );
   return properties;
 }

@@ -4,7 +4,7 @@ import { TABLE_DOCUMENTS } from "./document-rules.ts";
 import { printServiceStats } from "./service-stats.ts";
 
 describe("Service statistics", () => {
-  it("tell when the secondary was last in step", () => {
+  it("report a live secondary and the time of its last sync", () => {
     assert.equal(
       printServiceStats(Date.UTC(2020, 11, 18, 16, 58, 56), TABLE_DOCUMENTS),
       '\ufeff<?xml version="1.0" encoding="utf-8"?><StorageServiceStats><GeoReplication>' +
