@@ -31,22 +31,22 @@ const CLIENTS = 6;
 const NAMES_EACH = 2;
 const LOG = "/docs/shared.log";
 const BLOCK_IDS = ["AAAA", "BBBB", "CCCC", "DDDD"];
-/** Of the rows of the engine, beyond them, and of several flushes. */
+/** Sizes that fit the engine's rows, exceed them, and need several flushes. */
 const SIZES = [1, 3000, 131_072, 131_073, 400_000, 1_500_000];
 const LOG_SIZES = [1, 100, 100, 4096, 4096, 200_000];
 const BLOCK_BLOB = { "x-ms-blob-type": "BlockBlob" };
 const APPEND_BLOB = { "x-ms-blob-type": "AppendBlob" };
 
-/** Where a server keeps its data, and how to look at it when no server runs. */
+/** Where a server stores its data, and how to open that data when no server runs. */
 interface Place {
   start(): Promise<RowhouseProcess>;
   open(): Promise<{ readonly engine: Engine; readonly contents?: ContentStore }>;
-  /** What is killed in a round. */
+  /** The processes to kill in a round. */
   victimOf?(round: number): Victim;
 }
 
 describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`, () => {
-  it(`has all it acknowledged, nothing by halves and nothing left over, ${rounds} times over`, async () => {
+  it(`keeps every acknowledged upload, shows no partial one and leaves no orphaned content, in each of ${rounds} rounds`, async () => {
     await withFolder((folder) =>
       crash(rounds, {
         start: () => startRowhouse(folder, ["--silent"]),
@@ -55,7 +55,7 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
     );
   });
 
-  it("has it with two workers too, of which one is killed, or both", async () => {
+  it("keeps every acknowledged upload with two workers, whether one or both are killed", async () => {
     await withFolder((folder) =>
       crash(process.env.CRASH_ROUNDS ? rounds : 2, {
         start: () => startRowhouse(folder, TWO_WORKERS),
@@ -65,7 +65,7 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
     );
   });
 
-  it("has it over PostgreSQL too, whose process lives on", async () => {
+  it("keeps every acknowledged upload over PostgreSQL, which is not killed", async () => {
     const database = await LocalServer.create();
     try {
       await database.start();
@@ -135,14 +135,17 @@ async function prepare(wire: Wire): Promise<void> {
   }
 }
 
-/** Each upload that is done has noted the next one: those that follow are stored under these notes. */
+/**
+ * Each finished upload has written a note for the next one, so the uploads that follow are stored under these
+ * notes.
+ */
 async function noteSpares(wires: readonly Wire[]): Promise<void> {
   const call = { headers: BLOCK_BLOB, body: Buffer.alloc(200_000, "s") };
   const uploads = wires.slice(0, 3).map((wire, i) => wire.send("PUT", `/docs/spare-${i}`, call));
   for (const { status } of await Promise.all(uploads)) assert.equal(status, 201);
 }
 
-/** Uploads that stop in the middle of their bodies, and are under way when the server is killed. */
+/** Uploads that stop in the middle of their bodies and are in flight when the server is killed. */
 function beginHalves(url: string): Wire[] {
   const uploads: readonly [string, Record<string, string>][] = [
     ["/docs/half", BLOCK_BLOB],
@@ -158,7 +161,7 @@ function beginHalves(url: string): Wire[] {
   });
 }
 
-/** Looks at what is on the disk, first as it is, and then after leftovers were collected. */
+/** Checks the stored data as it is, then again after garbage was collected. */
 async function judgeStored(place: Place, load: Load): Promise<void> {
   const { engine, contents } = await place.open();
   const clock = new LabClock();
@@ -196,7 +199,7 @@ type Get = (path: string) => Promise<{
   readonly body: Buffer;
 }>;
 
-/** What all clients write, and know of it. */
+/** The writes of all clients, and their acknowledgements. */
 class Load {
   readonly #random: () => number;
   readonly #log = new LogLedger();
@@ -213,7 +216,7 @@ class Load {
     }
   }
 
-  /** Writes one thing after the other, until the round or the server ends. */
+  /** Writes one blob or block after the other, until the round or the server ends. */
   async work(wire: Wire, client: number, pace: Pace): Promise<void> {
     const send: Send = async (path, call, status, method = "PUT") => {
       const answer = await wire.send(method, path, call).catch((cause) => {
@@ -277,7 +280,7 @@ class Load {
     known.underWay = undefined;
   }
 
-  /** Compares everything with what was acknowledged. */
+  /** Compares every blob with what was acknowledged. */
   async verify(get: Get): Promise<void> {
     const log = await get(LOG);
     assert.equal(log.status, 200);
@@ -291,7 +294,7 @@ class Load {
   }
 }
 
-/** @throws BrokenOff, or where the status is another than the one demanded */
+/** @throws BrokenOff, or an assertion error if the status differs from the expected one */
 type Send = (
   path: string,
   call: StorageCall,
@@ -299,7 +302,7 @@ type Send = (
   method?: string,
 ) => Promise<HttpAnswer>;
 
-/** The connection broke: the request was carried out, or it was not. */
+/** The connection broke, so the request may or may not have been executed. */
 class BrokenOff extends Error {}
 
 function nameOf(client: number, name: number): string {

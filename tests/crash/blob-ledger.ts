@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 
-/** Bytes that are told from all others: their number again and again. */
+/** Bytes that differ from those of every other piece: its number, repeated. */
 export interface Piece {
   readonly number: number;
   readonly length: number;
 }
 
-/** What is under a name. */
+/** The content and the uncommitted blocks under a name. */
 export interface NameState {
   readonly content: readonly Piece[] | undefined;
   readonly uncommitted: ReadonlyMap<string, Piece>;
@@ -14,13 +14,16 @@ export interface NameState {
 
 export const NOTHING: NameState = { content: undefined, uncommitted: new Map() };
 
-/** A name that one client alone writes to: as acknowledged last, and as it may be by now. */
+/**
+ * A name that only one client writes to: its last acknowledged state, and the state that a request in flight
+ * may have left.
+ */
 export interface KnownName {
   acknowledged: NameState;
   underWay: NameState | undefined;
 }
 
-/** What was read of a name. */
+/** What a read of the name returned. */
 export interface FoundName {
   readonly content: Buffer | undefined;
   /** By block id. */
@@ -31,7 +34,7 @@ export function bytesOf({ number, length }: Piece): Buffer {
   return Buffer.alloc(length, `${number}|`);
 }
 
-/** Compares what was found with both states that are allowed, and learns which one it is. */
+/** Checks that the state found is one of the two that are possible, and records which. */
 export function judgeName(name: string, known: KnownName, found: FoundName): void {
   const state = [known.acknowledged, known.underWay].find((each) => each && isSame(each, found));
   const text = `${found.content?.length} bytes, uncommitted ${[...found.uncommittedBytes]}`;
@@ -47,9 +50,9 @@ function isSame({ content, uncommitted }: NameState, found: FoundName): boolean 
   return [...uncommitted].every(([id, { length }]) => found.uncommittedBytes.get(id) === length);
 }
 
-/** What many append to one blob. Each record is `NUMBER:LENGTH:` and its bytes. */
+/** Many clients append to one blob. Each record is `NUMBER:LENGTH:` and its bytes. */
 export class LogLedger {
-  /** Where each record that was acknowledged begins. */
+  /** The offset of each acknowledged record. */
   readonly #acknowledged = new Map<number, { readonly piece: Piece; readonly offset: number }>();
   readonly #underWay = new Map<number, Piece>();
 
@@ -66,7 +69,7 @@ export class LogLedger {
     this.#acknowledged.set(piece.number, { piece, offset });
   }
 
-  /** Demands that the log consists of whole records, with the acknowledged ones where they were told to be. */
+  /** Checks that the log consists of whole records, with the acknowledged ones at the offsets that were reported. */
   judge(log: Buffer): void {
     const found = new Set<number>();
     for (let offset = 0; offset < log.length; ) {

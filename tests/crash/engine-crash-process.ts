@@ -1,6 +1,6 @@
 /**
- * The process that is killed: takes the steps of all writers at the same time, and says of each
- * that it was acknowledged. `node engine-crash-process.ts <folder> <seed> <steps taken, by writer>`.
+ * The process that is killed: executes the steps of all writers concurrently and prints each acknowledgement.
+ * `node engine-crash-process.ts <folder> <seed> <steps taken, by writer>`.
  */
 import { writeSync } from "node:fs";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -17,7 +17,7 @@ async function takeSteps(writer: number, from: number): Promise<void> {
     index++;
     if (index < from) continue;
     const { committed } = await engine.commit(writeOf(step, writer, engine.nextVersion()));
-    // At once and without a buffer: what was said before the end can be read after it.
+    // Unbuffered, so that everything printed before the kill can be read afterwards.
     writeSync(
       1,
       `${writer} ${index} ${committed === (step.kind !== "refused") ? "ok" : "wrong"}\n`,

@@ -18,7 +18,7 @@ const rounds = Number(process.env.CRASH_ROUNDS ?? 4);
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 100_000);
 const WRITERS = 8;
 
-it(`keeps every acknowledged commit, whole, through ${rounds} kills (seed ${seed})`, async () => {
+it(`The embedded engine keeps every acknowledged commit, whole, through ${rounds} kills (seed ${seed})`, async () => {
   const path = mkdtempSync(join(tmpdir(), "rowhouse-crash-"));
   const random = randomNumbers(seed);
   let taken = new Array<number>(WRITERS).fill(0);
@@ -33,7 +33,7 @@ it(`keeps every acknowledged commit, whole, through ${rounds} kills (seed ${seed
   }
 });
 
-/** Answers how many steps of each writer were acknowledged. */
+/** Returns how many steps of each writer were acknowledged. */
 async function runUntilKilled(
   path: string,
   taken: readonly number[],
@@ -47,7 +47,7 @@ async function runUntilKilled(
       const [writer = "", index, verdict] = line.split(" ");
       assert.equal(verdict, "ok", `Step ${index} of writer ${writer} ended the wrong way.`);
       assert.equal(index, `${acknowledged[Number(writer)]}`, "An acknowledgement is missing.");
-      // The time runs from the first one, as starting takes much longer than a commit.
+      // The time counts from the first acknowledgement, because starting takes much longer than a commit.
       if (sum(acknowledged) === sum(taken)) {
         void delay(afterMs).then(() => crashing.kill("SIGKILL"));
       }
@@ -73,8 +73,8 @@ function startProcess(
 }
 
 /**
- * Every partition must be as after the last step that was acknowledged, or as after the next one:
- * that one was under way. Answers how many steps were taken.
+ * Every partition must be as after the last acknowledged step, or as after the next one, which was in flight.
+ * Returns how many steps were executed.
  */
 async function judge(path: string, acknowledged: readonly number[]): Promise<number[]> {
   const engine = await openLmdbEngine({ path });
@@ -102,7 +102,7 @@ async function judge(path: string, acknowledged: readonly number[]): Promise<num
   }
 }
 
-/** What a partition holds after this many steps, and after one more. */
+/** The contents of a partition after this many steps, and after one more. */
 function statesAround(writer: number, steps: number): [Partition, Partition] {
   let before: Partition = new Map();
   let index = 0;

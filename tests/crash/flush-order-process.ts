@@ -1,6 +1,6 @@
 /**
- * The process whose system calls are traced: commits alone and eight at a time, and says when each
- * begins and when it is acknowledged. `node flush-order-process.ts <folder>`.
+ * The process whose system calls are traced: commits one entry alone and then eight at a time, and prints when
+ * each commit begins and when it is acknowledged. `node flush-order-process.ts <folder>`.
  */
 import { writeSync } from "node:fs";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";

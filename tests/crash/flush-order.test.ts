@@ -15,21 +15,21 @@ import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import * as lmdb from "lmdb";
 
 /*
- * A commit is acknowledged only after its pages were written and flushed, and then the page that
- * makes them visible, through a descriptor that flushes each write by itself.
+ * A commit is acknowledged only after its pages were written and flushed, and then the page that publishes
+ * them, through a descriptor that flushes each write itself.
  *
- * Where `strace` works the order of the system calls is proven. Everywhere it is checked that the
- * store is open in the mode whose commits work that way: no flag that leaves out a flush is set.
+ * Where `strace` works, the order of the system calls is proven. Everywhere, the test checks that the store is
+ * open in the mode whose commits work that way: no flag that skips a flush is set.
  */
 
 /** lmdb.h: MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP, MDB_MAPASYNC; lmdb-js: overlapping sync. */
 const FLAGS_WITHOUT_FLUSH = 0x10000 | 0x40000 | 0x80000 | 0x100000 | 0x1000;
 const O_DSYNC = 0o10000;
 
-it("opens the store in the mode that flushes inside each commit", async () => {
+it("The embedded engine opens the store in the mode that flushes inside each commit", async () => {
   await withFolder(async (path) => {
     const engine = await openLmdbEngine({ path });
-    // Opened again in this process it is the same environment, with the flags it has.
+    // Opening it again in this process returns the same environment, with its flags.
     const same = lmdb.open({ path, noSubdir: false, overlappingSync: false, pageSize: 8192 });
     try {
       assert.equal(environmentFlags(same) & FLAGS_WITHOUT_FLUSH, 0);
@@ -44,7 +44,7 @@ it("opens the store in the mode that flushes inside each commit", async () => {
 });
 
 if (spawnSync("strace", ["-o", "/dev/null", "true"]).status === 0) {
-  it("flushes the pages of a commit, then the one that shows them, then acknowledges", async () => {
+  it("The embedded engine flushes the pages of a commit, then the page that publishes them, then acknowledges", async () => {
     await withFolder(async (path) => {
       const calls = traceCalls(path);
       const dataFiles = openedAs(calls, "data.mdb", (flags) => !flags.includes("O_DSYNC"));
@@ -70,14 +70,14 @@ if (spawnSync("strace", ["-o", "/dev/null", "true"]).status === 0) {
 }
 
 interface Call {
-  /** The call as strace prints it, arguments first; places are lines of the trace. */
+  /** The call as strace prints it, arguments first; times are line numbers of the trace. */
   begun: string;
   begunAt: number;
   endedAt: number;
   result: string;
 }
 
-/** The calls of all threads by the time they began. */
+/** The calls of all threads, ordered by when they began. */
 function traceCalls(path: string): Call[] {
   const trace = join(path, "trace");
   const program = join(import.meta.dirname, "flush-order-process.ts");
@@ -107,7 +107,7 @@ function traceCalls(path: string): Call[] {
   return calls;
 }
 
-/** Descriptors under which the file was opened, with flags that `isWanted`. */
+/** Descriptors that the file was opened as, with flags that satisfy `isWanted`. */
 function openedAs(
   calls: readonly Call[],
   file: string,
@@ -139,7 +139,7 @@ function environmentFlags(store: object): number {
   return getEnvFlags(Reflect.get(environment, "address"));
 }
 
-/** The flags of this process's descriptors of a file; undefined where /proc does not tell. */
+/** The flags of this process's descriptors of a file; undefined where /proc does not show them. */
 function openModes(file: string): number[] | undefined {
   try {
     return readdirSync("/proc/self/fd")

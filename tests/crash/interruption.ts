@@ -1,8 +1,8 @@
 import type { RowhouseProcess } from "../support/rowhouse-process.ts";
 
 /**
- * What is killed in the middle of the work. Where that is one worker, the others serve on, and clients
- * whose connections broke come back without knowing what became of their last requests.
+ * The processes that are killed during the work. If it is one worker, the others keep serving, and clients
+ * whose connections broke reconnect without knowing the outcome of their last requests.
  */
 export type Victim = "everything" | "primary" | "worker";
 
@@ -10,18 +10,18 @@ export type Victim = "everything" | "primary" | "worker";
 export const TWO_WORKERS = ["--silent", "--workers", "2"];
 
 /**
- * The kills in turn. A worker is killed only where all of them have served, as they have when a server begins:
- * where one cannot begin to serve, all end.
+ * Which processes are killed in each round. A worker is killed only after all workers have served, as they have
+ * right after a start: if a worker cannot begin to serve, the whole server ends.
  */
 export function victimOf(round: number): Victim {
   return (["worker", "everything", "worker", "primary"] as const)[round % 4]!;
 }
 
-/** Tells clients how far a round is: kills come after so many answers, not after so much time. */
+/** Shows clients how far a round is: kills come after a number of answers, not after a time. */
 export class Pace {
-  /** Nobody begins anything more. */
+  /** Clients start no more requests. */
   isOver = false;
-  /** Who loses a connection now need not come back. */
+  /** A client that loses its connection need not reconnect. */
   isLast = false;
   #answers = 0;
   #awaited = { answers: Number.POSITIVE_INFINITY, resolve: () => {} };
@@ -30,7 +30,7 @@ export class Pace {
     if (++this.#answers >= this.#awaited.answers) this.#awaited.resolve();
   }
 
-  /** Resolves once so many more requests were answered. */
+  /** Resolves once this many more requests were answered. */
   answered(count: number): Promise<void> {
     return new Promise((resolve) => {
       this.#awaited = { answers: this.#answers + count, resolve };
@@ -46,8 +46,8 @@ export interface Interruption {
 }
 
 /**
- * Kills while clients are at work, after so many answers, and resolves when all of them have ended: when
- * the server is gone, or after as many answers more of what is left of it.
+ * Kills processes while clients are at work, after this many answers, and resolves when all clients have ended:
+ * when the server is gone or, if only a worker was killed, after as many answers again.
  */
 export async function interrupt(
   { server, victim, answers, random }: Interruption,

@@ -23,26 +23,26 @@ const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
 const CLIENTS = 8;
 const QUEUE = "/orders";
-/** What was received becomes visible again after the test, unless it is released. */
+/** A received message becomes visible again only after the test, unless it is released. */
 const HELD_S = 24 * 3600;
 
-/** What is known of a message from what was acknowledged, and from what is under way. */
+/** What acknowledgements and requests in flight imply about a message. */
 interface Known {
   readonly text: string;
   receipt: string;
   dequeueCount: number;
   /** The number of the client that holds it. */
   holder: number | undefined;
-  /** Updating and deleting last where the connection broke: it happened, or it did not. */
+  /** After a broken connection, an update or delete may or may not have happened. */
   state: "there" | "updating" | "deleting" | "deleted";
 }
 
-/** What all clients know together. */
+/** The shared knowledge of all clients. */
 class Ledger {
   readonly messages = new Map<string, Known>();
   /** Texts of puts that were sent and not acknowledged. */
   readonly unsurePuts = new Set<string>();
-  /** How many messages may have been received by somebody who was not told. */
+  /** How many messages may have been received by a client that got no answer. */
   unsureReceives = 0;
   #texts = 0;
 
@@ -51,8 +51,8 @@ class Ledger {
   }
 }
 
-describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED repeats it)`, () => {
-  it(`loses no message, brings none back and keeps every receipt, ${rounds} times over`, async () => {
+describe(`A server killed while clients work through a queue (seed ${seed}, CRASH_SEED repeats it)`, () => {
+  it(`loses no message, restores no deleted one and keeps every receipt valid, in each of ${rounds} rounds`, async () => {
     await withFolder((folder) =>
       crash(rounds, {
         start: () => startRowhouse(folder, ["--silent"]),
@@ -61,7 +61,7 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
     );
   });
 
-  it("loses none with two workers either, of which one is killed, or both", async () => {
+  it("loses no message with two workers, whether one or both are killed", async () => {
     await withFolder((folder) =>
       crash(process.env.CRASH_ROUNDS ? rounds : 2, {
         start: () => startRowhouse(folder, TWO_WORKERS),
@@ -71,7 +71,7 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
     );
   });
 
-  it("loses none over PostgreSQL either, whose process lives on", async () => {
+  it("loses no message over PostgreSQL, which is not killed", async () => {
     const database = await createTestDatabase();
     const flags = ["--silent", "--engine", database.url, "--allowUnsafeEngine"];
     await withFolder((folder) =>
@@ -87,11 +87,11 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
   });
 });
 
-/** Where a server keeps its queues, and how to look at them when no server runs. */
+/** Where a server stores its queues, and how to open them when no server runs. */
 interface Place {
   start(): Promise<RowhouseProcess>;
   open(): Promise<Engine>;
-  /** What is killed in a round. */
+  /** The processes to kill in a round. */
   victimOf?(round: number): Victim;
 }
 
@@ -140,13 +140,13 @@ async function work(
   }
 }
 
-/** Its actions answer whether they were answered. */
+/** Each action returns whether the server answered it. */
 class Client {
   readonly #wire: QueueWire;
   readonly #number: number;
   readonly #ledger: Ledger;
   readonly #random: () => number;
-  /** What it tries again, as its connection broke. */
+  /** The action to repeat, because its connection broke. */
   #again: (() => Promise<boolean>) | undefined;
 
   constructor(wire: QueueWire, number: number, ledger: Ledger, random: () => number) {
@@ -178,7 +178,7 @@ class Client {
     assert.equal(answer.status, 201, answer.text);
     this.#ledger.unsurePuts.delete(text);
     const { id, receipt } = messagesOf(answer)[0]!;
-    // Somebody may have received it before its sender was told.
+    // Another client may have received it before its sender got the answer.
     if (!this.#ledger.messages.has(id)) {
       const known = { text, receipt, dequeueCount: 0, holder: undefined, state: "there" } as const;
       this.#ledger.messages.set(id, { ...known });
@@ -204,7 +204,7 @@ class Client {
         assert.equal(known.holder, undefined, "a message that somebody holds");
         assert.notEqual(known.state, "deleted", "a message that was deleted");
       }
-      // Whoever receives it unnoticed keeps it.
+      // A client that receives a message without getting the answer keeps holding it.
       assert.equal(dequeueCount, (known?.dequeueCount ?? 0) + 1, "received that often");
       const holder = this.#number;
       this.#ledger.messages.set(id, { text, receipt, dequeueCount, holder, state: "there" });
@@ -217,7 +217,7 @@ class Client {
     known.state = "deleting";
     const answer = await this.#send("DELETE", `/messages/${id}?popreceipt=${known.receipt}`);
     if (!answer) return this.#breakOff(() => this.delete(held, true));
-    // Nobody else can have deleted it, so it is gone by now whatever the answer.
+    // No other client can have deleted it, so it is gone whatever the answer.
     if (!isRefused(answer, isRepeated)) assert.equal(answer.status, 204, answer.text);
     known.state = "deleted";
     known.holder = undefined;
@@ -229,12 +229,12 @@ class Client {
     const isAnothers = () => this.#ledger.messages.get(id) !== known;
     const wasAnothers = isAnothers();
     known.state = "updating";
-    // As soon as it is visible somebody else may have it, and its sender hears of that later.
+    // As soon as it is visible another client may receive it, before this one gets the answer.
     if (seconds === 0) known.holder = undefined;
     const query = `popreceipt=${known.receipt}&visibilitytimeout=${seconds}`;
     const answer = await this.#send("PUT", `/messages/${id}?${query}`);
     if (!answer) return this.#breakOff(() => this.update(held, seconds, true));
-    // Then it was updated before, and nobody was told the receipt.
+    // In that case the first attempt updated it, and its new receipt was lost.
     if (isRefused(answer, isRepeated)) return true;
     assert.equal(answer.status, 204, answer.text);
     assert.ok(!wasAnothers, "a receipt older than the one somebody else got");
@@ -244,7 +244,7 @@ class Client {
     return true;
   }
 
-  /** Any message it holds of which nothing is in doubt. */
+  /** A random message that it holds and whose state is certain. */
   #anyHeld(): Held | undefined {
     const held = [...this.#ledger.messages].filter(
       ([, { holder, state }]) => holder === this.#number && state === "there",
@@ -253,13 +253,13 @@ class Client {
     return found && { id: found[0], known: found[1] };
   }
 
-  /** Some try again what they do not know to have happened; others leave it at that. */
+  /** Half of the time, the client repeats a request whose outcome it does not know. */
   #breakOff(again: () => Promise<boolean>): false {
     if (this.#random() < 0.5) this.#again = again;
     return false;
   }
 
-  /** Undefined when the connection broke. */
+  /** Undefined if the connection broke. */
   async #send(method: string, path: string, body?: string): Promise<HttpAnswer | undefined> {
     try {
       return await this.#wire.send(method, QUEUE + path, { body });
@@ -304,7 +304,7 @@ async function readStored(place: Place): Promise<Stored> {
   return { messages, ready };
 }
 
-/** Compares what is on the disk with what was acknowledged, and learns from it what else happened. */
+/** Compares the stored messages with what was acknowledged, and resolves the requests whose outcome was unknown. */
 function judge({ messages, ready }: Stored, ledger: Ledger): void {
   const found = new Map(messages.map((message) => [printMessageId(message.id), message]));
   let receivedUnnoticed = 0;

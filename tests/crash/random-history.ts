@@ -1,10 +1,9 @@
 import type { AtomicWrite, Check, Key } from "@rowhouse/server/engine/engine";
 
 /**
- * A history of commits that follows from its seed alone, so that the process that is killed and
- * the one that judges what it left know the same history. Each writer has a partition of its own
- * and commits one step after the other; what a partition must hold follows from how many steps
- * of it were taken.
+ * A history of commits that depends only on its seed, so that the killed process and the one that checks the
+ * result know the same history. Each writer has its own partition and commits one step after the other; the
+ * number of steps taken determines what the partition must contain.
  */
 export interface Step {
   readonly kind: "put" | "delete" | "transaction" | "refused";
@@ -13,7 +12,7 @@ export interface Step {
   readonly deletes: readonly string[];
 }
 
-/** What a partition holds: its values by sort part. */
+/** The contents of a partition: its values by sort part. */
 export type Partition = ReadonlyMap<string, string>;
 
 const SORTS = 24;
@@ -32,7 +31,7 @@ export function* stepsOf(seed: number, writer: number): Generator<Step & { after
   }
 }
 
-/** The step as the engine takes it. Values are long enough to spread over several pages. */
+/** The step in the engine's form. Values are long enough to spread over several pages. */
 export function writeOf(step: Step, writer: number, version: number): AtomicWrite {
   return {
     version,
@@ -49,7 +48,7 @@ export function keyOf(writer: number, sort: string): Key {
   return { partition: Buffer.from(`writer${writer}`), sort: Buffer.from(sort) };
 }
 
-/** What `writeOf` made of a value. */
+/** The inverse of `writeOf` for a value. */
 export function textOf(stored: Uint8Array): string {
   return Buffer.from(stored).toString().replace(/\.*$/, "");
 }
@@ -95,7 +94,7 @@ function pick<T>(random: () => number, from: readonly T[]): T {
   return from[Math.floor(random() * from.length)]!;
 }
 
-/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
+/** Numbers from 0 to 1 that the seed determines (mulberry32). */
 export function randomNumbers(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

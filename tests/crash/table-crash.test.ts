@@ -12,20 +12,23 @@ const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
 const CLIENTS = 8;
 const ROWS = 4;
 
-/** What a client knows of its partition: row key → value, as acknowledged, and what may have happened since. */
+/**
+ * What a client knows of its partition: row key → value, as last acknowledged and as a request in flight may
+ * have left it.
+ */
 interface Knowledge {
   acknowledged: Map<string, number>;
   underWay: Map<string, number> | undefined;
 }
 
 describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () => {
-  it(`has every acknowledged write and no half transaction, ${rounds} times over`, async () => {
+  it(`keeps every acknowledged write and shows no partial transaction, in each of ${rounds} rounds`, async () => {
     await withFolder((folder) =>
       crash(rounds, { start: () => startRowhouse(folder, ["--silent"]) }),
     );
   });
 
-  it("has them with two workers too, of which one is killed, or both", async () => {
+  it("keeps every acknowledged write with two workers, whether one or both are killed", async () => {
     await withFolder((folder) =>
       crash(process.env.CRASH_ROUNDS ? rounds : 2, {
         start: () => startRowhouse(folder, TWO_WORKERS),
@@ -34,7 +37,7 @@ describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () 
     );
   });
 
-  it("has them over PostgreSQL too, whose process lives on", async () => {
+  it("keeps every acknowledged write over PostgreSQL, which is not killed", async () => {
     const database = await LocalServer.create();
     try {
       await database.start();
@@ -56,7 +59,7 @@ describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () 
 
 interface Place {
   start(): Promise<RowhouseProcess>;
-  /** What is killed in a round. */
+  /** The processes to kill in a round. */
   victimOf?(round: number): Victim;
 }
 
@@ -110,7 +113,7 @@ interface Work {
   readonly pace: Pace;
 }
 
-/** Writes one thing after the other, until the round or the server ends. */
+/** Writes one entity or transaction after the other, until the round or the server ends. */
 async function work(table: TableClient, client: number, work: Work): Promise<void> {
   const { knowledge, counter, random, pace } = work;
   for (let value = 1; !pace.isOver; value++) {
@@ -148,7 +151,7 @@ async function change(
   const kind = random();
   let write: () => Promise<unknown>;
   if (kind < 0.3) {
-    // All rows get one value, or none does.
+    // Either all rows get the value, or none does.
     const actions: TransactionAction[] = [];
     for (let row = 0; row < ROWS; row++) {
       next.set(String(row), value);
@@ -169,9 +172,9 @@ async function change(
   knowledge.underWay = undefined;
 }
 
-/** Two rows with one number, which all clients raise by one: both rows in one transaction, if neither was changed. */
+/** Two rows hold one number, which all clients increment: both rows in one transaction, if neither has changed. */
 class SharedCounter {
-  /** Numbers that somebody was told to have written. */
+  /** Numbers whose write was acknowledged to a client. */
   readonly #acknowledged = new Set<number>();
   readonly #brokenOff = new Set<number>();
 
@@ -186,7 +189,7 @@ class SharedCounter {
     try {
       await table.submitTransaction(actions);
     } catch (error) {
-      // Somebody else was first.
+      // Another client was first.
       if (error instanceof RestError && [409, 412].includes(error.statusCode ?? 0)) return;
       if (isBrokenOff(error)) this.#brokenOff.add(value);
       throw error;
@@ -235,7 +238,7 @@ async function readPartition(
   return found;
 }
 
-/** Compares what was found with both states that are allowed, and learns which one it is. */
+/** Checks that the state found is one of the two that are possible, and records which. */
 function judge(knowledge: Knowledge, found: Map<string, number>, where: string): void {
   const state = JSON.stringify([...found].sort());
   const expected = [knowledge.acknowledged, knowledge.underWay].map(
@@ -250,6 +253,6 @@ function judge(knowledge: Knowledge, found: Map<string, number>, where: string):
 }
 
 async function createUnlessThere(table: TableClient): Promise<void> {
-  // The client takes TableAlreadyExists for success.
+  // The client treats TableAlreadyExists as success.
   await table.createTable();
 }

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 const root = new URL("../../", import.meta.url);
 
 /**
- * Runs the first example of a page as it stands: what it printed, and what the page says it prints.
+ * Runs the first example of a page as printed. Returns its output and the output that the page shows.
  * @param page its path from the root of the repository
  */
 export async function runExample(
@@ -15,7 +15,7 @@ export async function runExample(
 ): Promise<{ readonly printed: string; readonly promised: string }> {
   const text = readFileSync(new URL(page, root), "utf8");
   const [, example = "", promised = ""] = /```js\n(.*?)```.*?```text\n(.*?)```/s.exec(text) ?? [];
-  // At the root, where the README tells to save it: imports are resolved from there.
+  // At the root, where the README says to save it: imports are resolved from there.
   const script = fileURLToPath(new URL(`example-${process.pid}.mjs`, root));
   try {
     writeFileSync(script, example);

@@ -11,12 +11,12 @@ const CLIENTS = 6;
 const STEPS_A_ROUND = 5;
 const NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const BLOCKS = ["AAAA", "BBBB", "CCCC"];
-/** In the blob itself, in a row, and in the content store. */
+/** Stored in the blob's record, in a row, and in the content store. */
 const SIZES = [10, 100_000, 300_000];
 
-describe(`Blobs on an engine that does not always tell how a commit ended (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
+describe(`Blobs on an engine that does not always report a commit's result (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   for (const inRows of [false, true]) {
-    it(`can all be read, and nothing else is left, with large contents in ${inRows ? "rows" : "a store"}`, async () => {
+    it(`stay readable and leave no orphaned content, with large contents in ${inRows ? "rows" : "a store"}`, async () => {
       const random = seededRandom(seed + Number(inRows));
       const clock = new LabClock();
       let mood: Mood = { refusals: 0 };
@@ -37,7 +37,7 @@ describe(`Blobs on an engine that does not always tell how a commit ended (seed 
         mood = { refusals: 0.05, doubts: 0.15 };
         await Promise.all(Array.from({ length: CLIENTS }, () => disturb(lab, random)));
         mood = { refusals: 0 };
-        // What is on its way arrives.
+        // Commits in flight arrive.
         for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
         await lab.assertTidy();
         for (const name of NAMES) {
@@ -51,7 +51,7 @@ describe(`Blobs on an engine that does not always tell how a commit ended (seed 
   }
 });
 
-/** Writes this and that, whatever is answered. */
+/** Sends random writes and ignores the answers. */
 async function disturb(lab: BlobLab, random: () => number): Promise<void> {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
   for (let i = 0; i < STEPS_A_ROUND; i++) {

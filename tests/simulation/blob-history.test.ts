@@ -57,12 +57,12 @@ const BLOCK_IDS = ["AAAA", "BBBB", "CCCC", "AAAAAA=="];
 const LEASES = ["1f812371-a41d-49e6-b123-f4b542e851c5", "2f812371-a41d-49e6-b123-f4b542e851c5"];
 const SIZES = [0, 1, 10, 500, 131_072, 131_073, 400_000];
 
-/** Does the same to a service and to the model, and compares every answer. */
+/** Sends each request to a service and to the model, and compares every answer. */
 class History {
   lab: BlobLab;
   readonly #random: () => number;
   readonly #model = new BlobModel();
-  /** ETags told, by the model's version of the blob. */
+  /** ETags that the service returned, by the model's version of the blob. */
   readonly #etags = new Map<number, string>();
   #fill = 0;
 
@@ -88,7 +88,7 @@ class History {
     }
   }
 
-  /** Compares all there is, and demands that nothing else is stored. */
+  /** Compares all blobs, and checks that nothing else is stored. */
   async end(): Promise<void> {
     for (const name of NAMES) await this.#compare(name);
     await this.#list();
@@ -293,7 +293,7 @@ class History {
     const kind = this.#random();
     if (kind < 0.1) return { ...use, condition: "absent" };
     if (kind > 0.25) return { ...use, condition: undefined };
-    // One that was told for some blob, of now or of the past.
+    // The ETag of some blob, current or stale.
     const [version, etag] = this.#pick([...this.#etags].slice(-6)) ?? [];
     return etag === undefined || version === undefined
       ? { ...use, condition: undefined }

@@ -1,6 +1,6 @@
 /**
- * What blobs are, written down the plain way: names to contents, nothing shared, nothing kept small.
- * Answers each request with the status and code that the service must answer.
+ * A naive model of blobs: a map from names to contents, with nothing shared or compacted. Returns the status
+ * and code that the service must answer each request with.
  */
 export class BlobModel {
   readonly blobs = new Map<string, ModelBlob>();
@@ -140,14 +140,14 @@ export class BlobModel {
     return "200";
   }
 
-  /** Drafts that nobody touched for a week. */
+  /** Removes drafts that no request touched for a week. */
   expire(now: number): void {
     for (const [name, { touchedAt }] of this.drafts) {
       if (touchedAt < now - 7 * 24 * 3_600_000) this.drafts.delete(name);
     }
   }
 
-  /** A write keeps only a lease that still holds others off. */
+  /** A write keeps an active lease and drops any other. */
   #write(
     name: string,
     made: Omit<ModelBlob, "lease" | "version">,
@@ -169,17 +169,17 @@ export interface ModelBlob {
   readonly blocks: number;
   sealed?: boolean;
   lease: { readonly id: string; readonly endsAt?: number } | undefined;
-  /** Another one after every change that an ETag tells. */
+  /** Changes with every change of the ETag. */
   readonly version: number;
 }
 
-/** What comes with a request. */
+/** The parts that every request has. */
 export interface Use {
   /** Milliseconds since 1970. */
   readonly now: number;
   readonly metadata: string;
   readonly leaseId: string | undefined;
-  /** The version an If-Match names, or whether there must be nothing. */
+  /** The version that If-Match names, or "absent" if the blob must not exist. */
   readonly condition: number | "absent" | undefined;
 }
 

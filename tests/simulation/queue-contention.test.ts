@@ -12,20 +12,20 @@ import { seededRandom } from "../support/seeded-random.ts";
 import { seed, times } from "./settings.ts";
 import { unsteady } from "./unsteady-engine.ts";
 
-describe(`Many who use one queue at once (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
-  it("see every message pass from hand to hand, on two servers in memory", async () => {
+describe(`Many clients of one queue (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
+  it("never hold a message at the same time and lose none, on two servers in memory", async () => {
     await simulate(new MemoryEngine(), seed, 1500 * times);
   });
 
-  it("see every message pass from hand to hand, on two servers and LMDB", async () => {
+  it("never hold a message at the same time and lose none, on two servers and LMDB", async () => {
     await withFolder(async (path) => simulate(await openLmdbEngine({ path }), seed, 300 * times));
   });
 
-  it("see every message pass from hand to hand, on two servers and PostgreSQL", async () => {
+  it("never hold a message at the same time and lose none, on two servers and PostgreSQL", async () => {
     await simulate(await openDatabaseEngine(), seed, 200 * times);
   });
 
-  it("are told that nothing is left only when nothing is", async () => {
+  it("receive each of 200 messages exactly once before all of them find the queue empty", async () => {
     const engine = unsteady(new MemoryEngine(), seededRandom(seed), { refusals: 0 });
     const stores = [await TestStore.open(engine)];
     stores.push(TestStore.reopen(engine, stores[0]!.clock.time));
@@ -44,12 +44,12 @@ describe(`Many who use one queue at once (seed ${seed}, SIMULATION_SEED repeats 
   });
 });
 
-/** What was done to a message, as the one who did it was told. */
+/** A successful action on a message, as the client that did it learned its result. */
 type Deed =
   | { readonly kind: "put" | "update"; readonly message: Message }
   | { readonly kind: "receive"; readonly message: Message; readonly at: number };
 
-/** Twelve actors do as they please, on two stores over one engine, while time goes by. */
+/** Twelve clients act at random, on two stores over one engine, while time passes. */
 async function simulate(engine: Engine, seed: number, steps: number): Promise<void> {
   const random = seededRandom(seed);
   const below = (count: number) => Math.floor(random() * count);
@@ -116,7 +116,7 @@ async function simulate(engine: Engine, seed: number, steps: number): Promise<vo
   await engine.close();
 }
 
-/** Receipts of a message were issued one after the other, each to whoever had a right to it. */
+/** A message's receipts were issued one after the other, each to a client that was entitled to it. */
 function checkChain(deeds: readonly Deed[], deleted: Message | undefined): void {
   const chain = deeds.toSorted((a, b) => a.message.generation - b.message.generation);
   let received = 0;
@@ -136,7 +136,7 @@ function checkChain(deeds: readonly Deed[], deleted: Message | undefined): void 
     assert.equal(deleted.generation, last.generation, "something was done after a delete");
 }
 
-/** Once everything is visible, whatever was neither deleted nor expired is there, and nothing else. */
+/** Once every message is visible, exactly those neither deleted nor expired exist. */
 async function checkRest(
   store: TestStore,
   engine: Engine,

@@ -41,7 +41,7 @@ describe(`A random history of a queue (seed ${seed}, SIMULATION_SEED repeats it)
   });
 });
 
-/** Does the same to a store and to the model, and compares every answer. */
+/** Sends each call to a store and to the model, and compares every result. */
 class History {
   store: TestStore;
   readonly #random: () => number;
@@ -185,7 +185,7 @@ class History {
     this.#exists = true;
   }
 
-  /** Mostly one of the last issued; of those most are still good. */
+  /** Mostly one of the newest receipts, most of which are still valid. */
   #anyReceipt(): Message | undefined {
     const recent = this.#below(10) === 0 ? this.#receipts.length : 12;
     return this.#receipts.at(-1 - this.#below(Math.min(recent, this.#receipts.length)));

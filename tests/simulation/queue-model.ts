@@ -1,18 +1,18 @@
-/** A message as the model knows it. */
+/** A message in the model. */
 export interface ModelMessage {
   readonly id: string;
   readonly expiresAt: number;
   readonly insertedAt: number;
-  /** Which of all messages put it is. */
+  /** Its position among all messages put. */
   readonly order: number;
   visibleAt: number;
   dequeueCount: number;
   text: string;
-  /** The receipt issued last. */
+  /** The newest receipt. */
   receipt: unknown;
 }
 
-/** What a queue must do, in the plainest way: a list, looked through at every question. */
+/** A naive model of a queue: a list that every call searches. */
 export class QueueModel {
   messages: ModelMessage[] = [];
   #put = 0;
@@ -32,7 +32,7 @@ export class QueueModel {
       .slice(0, max);
   }
 
-  /** The message this receipt is good for. */
+  /** The message that this receipt is valid for. */
   held(id: string, receipt: unknown, now: number): ModelMessage | undefined {
     return this.alive(now).find((each) => each.id === id && each.receipt === receipt);
   }

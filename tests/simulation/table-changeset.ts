@@ -22,7 +22,7 @@ export interface Part {
   readonly message: string;
 }
 
-/** The answers inside the answer. */
+/** The answers inside the batch answer. */
 export function partsOf({ body }: Answer): Part[] {
   return body
     .split(/--changesetresponse_/)

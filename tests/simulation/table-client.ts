@@ -14,7 +14,7 @@ export interface Answer {
   readonly status: number;
   readonly body: string;
   header(name: string): string | undefined;
-  /** The code of a refusal. */
+  /** The error code of a refusal. */
   readonly code: string | undefined;
 }
 
@@ -33,7 +33,7 @@ export class TableClient {
       engine,
       accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
       services: ["table"],
-      // Anybody is somebody here: signing is tested elsewhere, and costs more than the rest.
+      // Every caller is accepted: signing is tested elsewhere, and costs more than the rest.
       bearer: {
         challenge: "",
         allowHttp: true,
@@ -43,7 +43,7 @@ export class TableClient {
     return new TableClient(services);
   }
 
-  /** Closes the engine, too. */
+  /** Also closes the engine. */
   close(): Promise<void> {
     return this.#services.close();
   }
@@ -109,7 +109,7 @@ export function requestOf(table: string, write: Write) {
   return { method, path: entityPath(table, write), headers, body: properties };
 }
 
-/** A long list comes in parts. */
+/** A long list is sent in parts. */
 async function textOf(body: WireResponse["body"]): Promise<string> {
   if (body === undefined || typeof body === "string") return body ?? "";
   if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");

@@ -14,19 +14,19 @@ import { unsteady } from "./unsteady-engine.ts";
 
 const TABLE = "Contested";
 
-describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
+describe(`Many clients of one table (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   for (const [where, rounds, open] of [
     ["in memory", 60 * times, async () => twice(new MemoryEngine())],
     ["on LMDB", 15 * times, async (path: string) => twice(await openLmdbEngine({ path }))],
     ["on PostgreSQL", 10 * times, openTwoFronts],
   ] as const) {
-    /** Two servers over one store, whose answers come late and whose commits fail now and then. */
+    /** Two servers over one engine that answers with delays and refuses some commits. */
     const simulate = (work: (crowd: Crowd) => Promise<void>) => () =>
       withFolder(async (path) => {
         const random = seededRandom(seed);
         const engines = await open(path);
         const clients: TableClient[] = [];
-        // A server that finds its engine refusing does not start.
+        // A server does not start on an engine that refuses.
         const mood = { refusals: 0 };
         for (const engine of engines)
           clients.push(await TableClient.open(unsteady(engine, random, mood)));
@@ -39,7 +39,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
       });
 
     it(
-      `${where}: of those who hold one ETag exactly one wins`,
+      `${where}: exactly one of several updates with the same ETag wins`,
       simulate(async (crowd) => {
         const keys = { partitionKey: "p", rowKey: "r" };
         let etag = (
@@ -66,7 +66,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
 
     it(
-      `${where}: of those who insert one entity exactly one wins, of those who delete it too`,
+      `${where}: exactly one of several inserts of an entity wins, and exactly one of several deletes`,
       simulate(async (crowd) => {
         const keys = { partitionKey: "p", rowKey: "r" };
         for (let n = 1; n <= rounds; n++) {
@@ -87,7 +87,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
 
     it(
-      `${where}: counters lose no count, merges no property`,
+      `${where}: concurrent increments lose no count, and concurrent merges no property`,
       simulate(async (crowd) => {
         const path = entityPath(TABLE, { partitionKey: "p", rowKey: "counter" });
         await crowd.send("PUT", path, { body: { n: 0 } });
@@ -116,7 +116,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
 
     it(
-      `${where}: a transaction is seen whole or not at all, and a refused one never`,
+      `${where}: readers see a transaction whole or not at all, and never a refused one`,
       simulate(async (crowd) => {
         const rows = ["0", "1", "2", "3"];
         const writes = (value: number, spoilt: boolean): Write[] => [
@@ -173,7 +173,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
 
     it(
-      `${where}: paging neither loses nor repeats what was there throughout, and keeps the order`,
+      `${where}: paging during writes loses and repeats no lasting entity, and keeps the order`,
       simulate(async (crowd) => {
         const partitions = ["a", "b", "𝒳", "\uffee"];
         const stable: string[] = [];
@@ -236,7 +236,7 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
 
     it(
-      `${where}: what was written to a deleted table is never met in its successor`,
+      `${where}: entities written to a deleted table never appear in the table that replaces it`,
       simulate(async (crowd) => {
         let life = 0;
         let done = false;
@@ -277,13 +277,13 @@ function twice(engine: Engine): readonly Engine[] {
   return [engine, engine];
 }
 
-/** An engine for each server over one database, which knows nothing of the other. */
+/** One engine for each server, over one database; neither knows of the other. */
 async function openTwoFronts(path: string): Promise<readonly Engine[]> {
   const database = await databaseOfFolder(path);
   return [await database.open(), await database.open()];
 }
 
-/** Clients of several servers; each request goes to one of them, again when the engine refused it. */
+/** Clients of several servers. Each request goes to a random one, and again if the engine refused it. */
 class Crowd {
   readonly #clients: readonly TableClient[];
   readonly #random: () => number;
@@ -301,7 +301,7 @@ class Crowd {
     return list[this.below(list.length)]!;
   }
 
-  /** A refused commit did nothing, so the request may come again as it was. */
+  /** A refused commit changed nothing, so the same request may be repeated. */
   async send(...request: Parameters<TableClient["send"]>): Promise<Answer> {
     for (;;) {
       const answer = await this.pick(this.#clients).send(...request);

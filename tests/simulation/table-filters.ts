@@ -1,6 +1,6 @@
 import type { ModelEntity } from "./table-model.ts";
 
-/** A filter twice: as its text, and as what it means. */
+/** A filter in two forms: its text, and its meaning. */
 export interface FilterPair {
   readonly text: string;
   readonly passes: (entity: ModelEntity) => boolean;
@@ -59,7 +59,7 @@ function comparison(name: string, value: string | number, choices: Choices): Fil
           : name === "RowKey"
             ? entity.rowKey
             : entity.properties[name];
-      // What is missing compares with nothing, not even with ne.
+      // A missing property matches no comparison, not even ne.
       if (found === undefined) return false;
       switch (operator) {
         case "eq":

@@ -52,14 +52,14 @@ const TABLE = "History";
 const PARTITIONS = ["", "A", "a", "é", "𝒳", "\uffee", "O'Brien", "a".repeat(500)];
 const ROWS = ["", "0", "1", "10", "B", "b", "%20", "\u00ff+", "日本", "x".repeat(512)];
 
-/** Does the same to the service and to the model, and compares every answer. */
+/** Sends each request to the service and to the model, and compares every answer. */
 class History {
   client: TableClient;
   readonly #random: () => number;
   readonly #model = new TableModel();
-  /** ETags that were good once. */
+  /** Stale ETags. */
   readonly #etags: string[] = [`W/"datetime'2012-06-15T22%3A51%3A44.9662825Z'"`];
-  /** By entity, the time in the newest ETag that it ever had. */
+  /** The time in the newest ETag that each entity ever had. */
   readonly #newest = new Map<string, string>();
   #exists = false;
 
@@ -87,7 +87,7 @@ class History {
     return list[this.below(list.length)]!;
   }
 
-  /** Everything the service has is what the model has, in its order. */
+  /** The service holds exactly the model's entities, in the same order. */
   async compareAll(): Promise<void> {
     if (!this.#exists) return;
     const found = await this.#everyPage("", undefined);
@@ -141,7 +141,7 @@ class History {
     if (verdict === "done") this.#note(write, answer.header("etag"));
   }
 
-  /** A change set, of which some operation may be impossible: then none is done. */
+  /** A change set, possibly with an impossible operation: then none is executed. */
   async #transact(): Promise<void> {
     const partitionKey = this.pick(PARTITIONS);
     const writes = Array.from({ length: 1 + this.below(5) }, () => this.#draw(partitionKey));
@@ -160,7 +160,7 @@ class History {
     for (const [i, write] of writes.entries()) this.#note(write, parts[i]!.etag);
   }
 
-  /** The first reason why a change set cannot be, and where. */
+  /** The first impossible operation of a change set: its error and its index. */
   #judgeAll(writes: readonly Write[]): { code: string; index: number } | undefined {
     const rows = new Set<string>();
     for (const [index, { rowKey }] of writes.entries()) {
@@ -178,7 +178,7 @@ class History {
   #note(write: Write, etag: string | undefined): void {
     if (write.kind !== "delete") {
       assert.notEqual(etag, undefined);
-      // Larger than every other this entity ever had, be it deleted and inserted again.
+      // Later than every other that this entity ever had, even if it was deleted and inserted again.
       const name = JSON.stringify([write.partitionKey, write.rowKey]);
       const last = this.#newest.get(name) ?? "";
       assert.equal(instant(etag!) > last, true, `${etag} after ${last}`);
@@ -243,7 +243,7 @@ class History {
   }
 }
 
-/** The query parameters that go on where an answer ended; "" when it was the last. */
+/** The query parameters that continue after an answer; "" if it was the last. */
 function continuationOf(answer: Answer): string {
   const partition = answer.header("x-ms-continuation-nextpartitionkey");
   const row = answer.header("x-ms-continuation-nextrowkey");

@@ -5,7 +5,7 @@ export interface ModelEntity extends Keys {
   readonly properties: Readonly<Record<string, number | string>>;
 }
 
-/** What a write must be answered: done, or why not. */
+/** The expected result of a write: done, or an error code. */
 export type Verdict =
   | "done"
   | "EntityAlreadyExists"
@@ -20,7 +20,7 @@ export class TableModel {
     return this.#entities.get(nameOf(keys));
   }
 
-  /** All entities by UTF-16 code units of their keys. */
+  /** All entities, by UTF-16 code units of their keys. */
   list(): ModelEntity[] {
     return [...this.#entities.values()].sort(
       (a, b) => compare(a.partitionKey, b.partitionKey) || compare(a.rowKey, b.rowKey),
@@ -35,7 +35,7 @@ export class TableModel {
     return ifMatch === "*" || ifMatch === found.etag ? "done" : "UpdateConditionNotSatisfied";
   }
 
-  /** Does what was judged possible. `etag` is what the service said. */
+  /** Applies a write that was judged possible. `etag` is the one that the service returned. */
   apply({ kind, properties, partitionKey, rowKey }: Write, etag: string): void {
     const keys = { partitionKey, rowKey };
     if (kind === "delete") this.#entities.delete(nameOf(keys));
@@ -54,7 +54,7 @@ function nameOf({ partitionKey, rowKey }: Keys): string {
   return JSON.stringify([partitionKey, rowKey]);
 }
 
-/** By UTF-16 code units, which is what JavaScript compares. */
+/** By UTF-16 code units, which is how JavaScript compares. */
 export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

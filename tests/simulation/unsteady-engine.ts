@@ -1,17 +1,16 @@
 import { type Engine, EngineError } from "@rowhouse/server/engine/engine";
 
-/** What an unsteady engine does from now on. */
+/** The behavior of an unsteady engine from now on. */
 export interface Mood {
   /** Share of commits that are refused. */
   readonly refusals: number;
-  /** Share of commits of which nobody is told whether they happened; some happen only afterwards. */
+  /** Share of commits whose result is not reported; some of them happen only later. */
   readonly doubts?: number;
 }
 
 /**
- * An engine whose answers come late, some later than others, and whose commits are refused now and
- * then, or end nobody knows how: as over a network, so that whatever can come between two steps does.
- * Random, by the numbers it is given.
+ * An engine that answers with varying delays, refuses some commits, and reports an unknown result for others,
+ * as over a network, so that any interleaving of two steps can occur. It draws from the given random numbers.
  */
 export function unsteady(engine: Engine, random: () => number, mood: Mood): Engine {
   const late = async () => {

@@ -7,8 +7,8 @@ export interface TestCertificate {
 }
 
 /**
- * A self-signed certificate for `localhost` and 127.0.0.1, good for a day. Written in DER by hand, since
- * Node has no function for it and the tests rely on no other program.
+ * A self-signed certificate for `localhost` and 127.0.0.1, valid for a day. Written in DER by hand, because
+ * Node has no function for it and the tests depend on no other program.
  */
 export function selfSignedCertificate(now: Date): TestCertificate {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -62,7 +62,7 @@ function set(...parts: Buffer[]): Buffer {
   return der(0x31, Buffer.concat(parts));
 }
 
-/** `YYMMDDhhmmssZ`, which reads two-digit years up to 49 as of this century. */
+/** `YYMMDDhhmmssZ`, in which two-digit years up to 49 belong to this century. */
 function utcTime(milliseconds: number): Buffer {
   const digits = new Date(milliseconds).toISOString().replace(/\D/g, "").slice(2, 14);
   return der(0x17, Buffer.from(`${digits}Z`));

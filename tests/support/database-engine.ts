@@ -4,12 +4,12 @@ import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-en
 import { runAt, sharedTestServer } from "@rowhouse/server/engine/postgres/test-server";
 import { VersionClock } from "@rowhouse/server/engine/version-clock";
 
-/** Databases that engines of this process have left, empty. */
+/** Empty databases that closed engines of this process have left. */
 const idle: TestDatabase[] = [];
 
-/** An engine over an empty database of the test server that is its own until it is closed. */
+/** An engine over an empty database of the test server, which no other engine uses until it is closed. */
 export async function openDatabaseEngine(options: { clock?: Clock } = {}): Promise<Engine> {
-  // To create and drop one takes several times as long as to empty it.
+  // Creating and dropping a database takes several times as long as emptying one.
   const database = idle.pop() ?? (await createTestDatabase());
   const engine = await database.open(options);
   let closed: Promise<void> | undefined;
@@ -18,26 +18,26 @@ export async function openDatabaseEngine(options: { clock?: Clock } = {}): Promi
     await runAt(database.url, ["TRUNCATE rh_kv"]);
     idle.push(database);
   };
-  // Several servers may have it, and each closes it.
+  // Several servers may share it, and each closes it.
   return { ...engine, close: () => (closed ??= close()) };
 }
 
-// Those on a server that outlives this process.
+// Drops the databases that are on a server that outlives this process.
 process.on("beforeExit", async () => {
   await Promise.all(idle.splice(0).map((database) => database.drop()));
 });
 
 export interface TestDatabase {
   readonly url: string;
-  /** One of any number of engines over it. */
+  /** Opens another engine over it. */
   open(options?: { clock?: Clock }): Promise<Engine>;
-  /** As the function of this name. */
+  /** See the function of this name. */
   settled(): Promise<void>;
-  /** Once every engine over it is closed. */
+  /** Called once every engine over it is closed. */
   drop(): Promise<void>;
 }
 
-/** A new database of the test server that this process shares. */
+/** A new database on the test server that this process shares. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const server = await sharedTestServer();
   const url = await server.createDatabase();
@@ -50,8 +50,8 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 }
 
 /**
- * Resolves once nobody else is connected to the database: what a killed front end had sent is then
- * done, or never will be. Until then a commit of it may come after something was read.
+ * Resolves once no other client is connected to the database: everything that a killed front end had sent is
+ * then done, or never will be. Before that, one of its commits may happen after a read.
  */
 export async function settled(url: string): Promise<void> {
   while ((await runAt(url, [OTHERS])).length > 0);
@@ -63,7 +63,7 @@ const OTHERS =
 
 async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise<Engine> {
   const engine = await openPostgresEngine({ url, allowUnsafe: true, writersMax: 8 });
-  // The engine's own versions begin after the database's clock, which no test can set.
+  // The engine's own versions start after the database's clock, which no test can set.
   const versions = clock && new VersionClock(clock);
   return {
     name: engine.name,
@@ -77,10 +77,10 @@ async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise
   };
 }
 
-/** The databases of this process by the folder of the front ends that they stand for. */
+/** The databases of this process, by the data folder that each replaces. */
 const byFolder = new Map<string, Promise<TestDatabase>>();
 
-/** The database that takes the place of a data folder. */
+/** The database that replaces a data folder. */
 export function databaseOfFolder(folder: string): Promise<TestDatabase> {
   const known = byFolder.get(folder) ?? createTestDatabase();
   byFolder.set(folder, known);

@@ -14,12 +14,12 @@ import {
 } from "@rowhouse/server/engine/engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 
-/** An engine in memory that fails when it is told to. */
+/** An engine in memory that fails on demand. */
 export class FaultyEngine implements Engine {
   readonly name = "faulty";
   readonly #inner = new MemoryEngine();
   readonly keyBytesMax = this.#inner.keyBytesMax;
-  /** What every read, or every commit, fails with from now on. */
+  /** The error of every read, or every commit, from now on. */
   readFault: EngineErrorCode | undefined;
   commitFault: EngineErrorCode | undefined;
 

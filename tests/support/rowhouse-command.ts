@@ -3,22 +3,22 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Node's arguments that run the command from the sources, which also takes schemas in TypeScript. */
+/** Node's arguments that run the command from the sources, which also accepts schemas in TypeScript. */
 const SOURCES = ["--conditions=rowhouse-source", "--import", "tsx", "cli/src/main.ts"];
 
 /**
- * Those that run it: as it was built where all tests run, for building comes first there. It then begins
- * with 0.3 s of CPU instead of 0.9, again and again.
+ * Node's arguments that run the command: compiled in a full test run, which builds first. It then starts with
+ * 0.3 s of CPU instead of 0.9 each time.
  */
 export const ROWHOUSE = process.env.TEST_BUILT ? ["cli/dist/main.js"] : SOURCES;
 
-/** The `rowhouse` command with any arguments, in a process of its own. */
+/** The `rowhouse` command with any arguments, in its own process. */
 export class RowhouseCommand {
   readonly #child: ChildProcess;
   readonly exited: Promise<number | null>;
   stdout = "";
   stderr = "";
-  /** Nothing more will come. */
+  /** No more output will come. */
   #hasEnded = false;
   #waiting: (() => void)[] = [];
 
@@ -47,11 +47,11 @@ export class RowhouseCommand {
     });
   }
 
-  /** Resolves with the match once whole lines have it. Rejects when the process ends without. */
+  /** Resolves with the match once complete lines contain it. Rejects if the process ends without it. */
   async until(pattern: RegExp, stream: "stdout" | "stderr" = "stdout"): Promise<RegExpExecArray> {
     for (;;) {
       const text = this[stream];
-      // A line may come in pieces, and the last of them after the process has exited.
+      // A line may arrive in pieces, and the last one after the process has exited.
       const found = pattern.exec(this.#hasEnded ? text : text.slice(0, text.lastIndexOf("\n") + 1));
       if (found) return found;
       if (this.#hasEnded) {
@@ -65,7 +65,7 @@ export class RowhouseCommand {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Nobody reads its standard output any more. */
+  /** Closes the reading end of its standard output. */
   stopReading(): void {
     this.#child.stdout!.destroy();
   }

@@ -11,27 +11,27 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/** A server in a process of its own, on a free port. */
+/** A server in its own process, on free ports. */
 export interface RowhouseProcess {
   readonly tableUrl: string;
   readonly queueUrl: string;
   readonly blobUrl: string;
-  /** What official clients take, for the development account. */
+  /** The connection string for official clients, with the development account. */
   readonly connectionString: string;
   readonly pid: number;
-  /** What it has printed, line by line. */
+  /** Its output, line by line. */
   readonly lines: readonly string[];
-  /** The processes that `--workers` asked for, as far as they run. */
+  /** The worker processes of `--workers` that still run. */
   workerPids(): number[];
-  /** Ends it as an operator would; answers the exit code. */
+  /** Ends it as an operator would; returns the exit code. */
   stop(): Promise<number | null>;
-  /** Ends it and its workers as a power switch would: nothing of it runs any more. */
+  /** Ends it and its workers as a power failure would: none of its processes run afterwards. */
   kill(): Promise<void>;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when none of its processes run any more. */
   readonly ended: Promise<void>;
 }
 
-/** With `TEST_ENGINE=postgres` a front end over the database that stands for the folder. */
+/** With `TEST_ENGINE=postgres` a front end over the database that replaces the folder. */
 export async function startRowhouse(
   location: string,
   flags: readonly string[] = [],
@@ -56,7 +56,7 @@ export async function startRowhouse(
       cwd: root,
       stdio: ["ignore", "pipe", "inherit"],
       env: { ...process.env, AZURITE_ACCOUNTS: "" },
-      // A group of its own, which can be killed as one.
+      // Its own process group, which can be killed as one.
       detached: hasWorkers,
     },
   );
@@ -90,7 +90,10 @@ export async function startRowhouse(
   };
 }
 
-/** Whether there is such a process, or, below zero, any of such a group. One that ended is there until it was waited for. */
+/**
+ * Whether the process exists, or, for a negative id, any process of that group. A process that ended exists
+ * until it was waited for.
+ */
 function isThere(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -101,7 +104,7 @@ function isThere(pid: number): boolean {
 
 function workersOf(pid: number): number[] {
   const children = `/proc/${pid}/task/${pid}/children`;
-  // Small images of Linux have no ps, other systems no such file.
+  // Small Linux images have no ps; other systems have no such file.
   if (existsSync(children)) {
     const pids = readFileSync(children, "utf8").trim().split(" ").map(Number);
     return pids.filter((child) => WORKER.test(commandOf(child)));
@@ -112,10 +115,10 @@ function workersOf(pid: number): number[] {
   );
 }
 
-/** A compiler of the sources may run beside them. */
+/** The compiler of the sources may run as another child. */
 const WORKER = /main\.[jt]s serve /;
 
-/** Empty when it has ended. */
+/** Empty if the process has ended. */
 function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
@@ -153,7 +156,7 @@ function listeningUrls(
   });
 }
 
-/** A folder that is gone when the work is done, as is the database that stands for it. */
+/** A folder that is removed after the work, with the database that replaces it. */
 export async function withFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
   try {

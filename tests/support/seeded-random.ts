@@ -1,4 +1,4 @@
-/** Numbers in [0, 1) that a seed decides (mulberry32): a failing run is repeated by its seed. */
+/** Numbers in [0, 1) that the seed determines (mulberry32), so that a failing run can be repeated. */
 export function seededRandom(seed: number): () => number {
   let state = seed | 0;
   return () => {

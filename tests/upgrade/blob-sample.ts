@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
 
 /*
- * The blobs of a sample folder, written and read by the official client: each place where bytes of a blob
- * can stand, and what a server knows beside them.
+ * The blobs of a sample folder, written and read by the official client: one for each place where bytes of a
+ * blob can be stored, and for everything else that a server stores about blobs.
  */
 
-/** More than stands in a row. */
+/** More than fits in a row. */
 const LARGE = Buffer.alloc(131_100, "yesterday ");
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
 const UNTIL = new Date("2099-01-01T00:00:00Z");
@@ -47,7 +47,7 @@ export async function writeBlobSample(connectionString: string): Promise<void> {
   for (const line of ["first\n", "second\n"]) await log.appendBlock(line, line.length);
 }
 
-/** Demands all of that, and goes on with it. */
+/** Checks all of that, then changes it. */
 export async function checkBlobSample(connectionString: string): Promise<void> {
   const service = BlobServiceClient.fromConnectionString(connectionString);
   const { cors } = await service.getProperties();

@@ -1,7 +1,7 @@
 import { TableClient } from "@azure/data-tables";
 import { QueueServiceClient } from "@azure/storage-queue";
 
-/** What a sample folder of a storage format holds, written and read by official clients. */
+/** The contents of a sample folder of a storage format, written and read by official clients. */
 export const SAMPLE_ENTITIES = [
   { partitionKey: "", rowKey: "", kind: "empty keys" },
   { partitionKey: "p", rowKey: "1", text: 'æøå 𝒳 "quoted"', whole: 5, yes: true },

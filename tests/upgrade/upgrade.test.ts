@@ -11,10 +11,10 @@ import { SAMPLE_ENTITIES } from "./sample.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-describe("Today's server", () => {
+describe("The current server", () => {
   const formats = readdirSync(here).filter((name) => name.startsWith("format-"));
   for (const format of formats.filter((name) => name.endsWith("-blobs"))) {
-    it(`opens the data of ${format}, and what it reads there is what was written`, async () => {
+    it(`opens the blobs of ${format}, reads what was written, and writes on`, async () => {
       await withFolder(async (folder) => {
         cpSync(join(here, format), folder, { recursive: true });
         const server = await startRowhouse(folder, ["--silent"]);
@@ -28,7 +28,7 @@ describe("Today's server", () => {
   }
 
   for (const format of formats.filter((name) => !name.endsWith("-blobs"))) {
-    it(`opens the data of ${format}, and what it reads there is what was written`, async () => {
+    it(`opens the tables and queues of ${format}, reads what was written, and writes on`, async () => {
       await withFolder(async (folder) => {
         cpSync(join(here, format), folder, { recursive: true });
         const server = await startRowhouse(folder, ["--silent"]);

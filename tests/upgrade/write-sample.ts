@@ -1,6 +1,6 @@
 /*
- * Writes a sample folder of today's storage format, and with `-blobs` behind its name the one of blobs,
- * once for each format that was released:
+ * Writes a sample folder of the current storage format or, if its name ends in `-blobs`, one with blobs. Run
+ * once for each released format:
  *
  *     node --conditions=rowhouse-source --import tsx tests/upgrade/write-sample.ts tests/upgrade/format-1
  */
