@@ -186,7 +186,7 @@ export class Database {
     return runTransaction(this, partition, work, options);
   }
 
-  /** A token for a logical write: unique, and later tokens sort higher. */
+  /** A token for a logical write: unique, and those of later milliseconds sort higher. */
   writeToken(): string {
     return ulid(this.clock, this.random);
   }

@@ -67,13 +67,13 @@ export interface LargeValues<Key> {
    * in a blob's name.
    */
   put(key: Key, body: Uint8Array | AsyncIterable<Uint8Array>, contentType?: string): Promise<void>;
-  /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
+  /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when its content is not what was put. */
   get(key: Key): Promise<LargeValue | undefined>;
   /**
    * Yields the value piece by piece and never holds it whole; yields nothing when there is none. 1 R, and 1 for
    * each piece of 4 MiB.
    * @throws not-found when the value was replaced or deleted in the meantime: start again; validation-failed,
-   * at its end, when it is not what was put.
+   * at its end, when its content is not what was put.
    */
   stream(key: Key): AsyncIterable<Uint8Array>;
   /** 3 R. False when there is no entity or no value. */

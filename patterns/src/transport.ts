@@ -24,7 +24,7 @@ const IDLE_MS = 60_000;
 /**
  * Keep-alive connections, limited in number, that send small requests without delay (no Nagle). For Node.js;
  * browsers manage their own connections.
- * @throws invalid-definition for limits or an endpoint out of range.
+ * @throws invalid-definition for invalid limits, or an endpoint that is neither http: nor https:.
  */
 export function transport(
   endpoint: string,

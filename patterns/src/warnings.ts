@@ -32,7 +32,7 @@ export type Warning =
       /** Of the entries that reads verified, the share whose entity does not have the value. */
       readonly rate: number;
     }
-  /** A partition serves more than half of what it can. */
+  /** A partition serves more than half of its throughput target. */
   | {
       readonly kind: "hot partition";
       readonly table: string;
