@@ -67,7 +67,7 @@ export interface LargeValues<Key> {
    * in a blob's name.
    */
   put(key: Key, body: Uint8Array | AsyncIterable<Uint8Array>, contentType?: string): Promise<void>;
-  /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when its content is not what was put. */
+  /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed for other content than was put. */
   get(key: Key): Promise<LargeValue | undefined>;
   /**
    * Yields the value piece by piece and never holds it whole; yields nothing when there is none. 1 R, and 1 for
