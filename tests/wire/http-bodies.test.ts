@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { setTimeout } from "node:timers/promises";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HttpServer } from "@rowhouse/server/http/http-server";
 import { BodyAborted } from "@rowhouse/server/http/raw-request";
 import { HttpConnection } from "./http-connection.ts";
 import { startLocalServer } from "./local-server.ts";
+import { KEY } from "./storage-wire.ts";
+import { TableWire } from "./table-wire.ts";
 
 /*
  * Bodies that are read as they arrive, in both lanes. `/take/N` puts a body into memory of N bytes, again
@@ -18,6 +22,29 @@ const TAKE = "/take/";
 const NEXT = "GET /refuse HTTP/1.1\r\nHost: h\r\n\r\n";
 
 for (const lane of ["node", "fast"] as const) {
+  it(`A short body that comes later than its timeout is not done (${lane})`, async () => {
+    const server = await startLocalServer({ lane });
+    const wire = new TableWire({
+      url: `${server.url}/${DEVELOPMENT_ACCOUNT.name}`,
+      account: DEVELOPMENT_ACCOUNT.name,
+      key: KEY,
+    });
+    await wire.send("POST", "/Tables", { body: { TableName: "Late" } });
+    const connection = await HttpConnection.open(new URL(server.url));
+    const insertion = (path: string) =>
+      wire.bytes("POST", path, { body: { PartitionKey: "p", RowKey: "r" } });
+    const late = insertion("/Late?timeout=1");
+    connection.write(late.subarray(0, -1));
+    await setTimeout(1100);
+    connection.write(late.subarray(-1));
+    assert.equal((await connection.answer()).status, 500);
+    connection.write(insertion("/Late?timeout=1"));
+    assert.equal((await connection.answer()).status, 201);
+    connection.destroy();
+    wire.close();
+    await server.close();
+  });
+
   describe(`A body that arrives (${lane})`, () => {
     let server: HttpServer;
     let faults: unknown[];

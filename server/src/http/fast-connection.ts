@@ -33,8 +33,10 @@ export interface Lane {
   readonly together: AnswersTogether;
   /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
-  /** Monotonic milliseconds. */
+  /** Monotonic milliseconds, to within a sweep. */
   now(): number;
+  /** The same, exact and dearer. */
+  exactNow(): number;
   /** Whether every answer is now the last of its connection. */
   readonly isClosing: boolean;
   /** Called when the connection is closed or given away. */
@@ -72,6 +74,8 @@ export class FastConnection implements Answered {
   #unread = new GrowingBytes();
   /** Length at which the current request is whole; 0 until its head is. */
   #wanted = 0;
+  /** When the head of an incomplete request was complete; 0 for none. */
+  #headAt = 0;
   #answering = false;
   /** An answer that is ready and is sent together with others of this turn. */
   #made: { readonly verb: string; readonly answer: WireResponse } | undefined;
@@ -211,6 +215,7 @@ export class FastConnection implements Answered {
         return;
       }
       this.#wanted = read.bytes;
+      if (read.bytes > 0) this.#headAt ||= this.#lane.exactNow();
       this.#unread.append(bytes.subarray(at), read.bytes);
       if (this.#ended) this.#leave();
       return;
@@ -253,6 +258,7 @@ export class FastConnection implements Answered {
         secure: false,
         remoteAddress: this.#remoteAddress,
         opensConnection: this.#takeFirst(),
+        heldMs: this.#takeHeldMs(),
         body,
       });
     } catch (error) {
@@ -291,6 +297,14 @@ export class FastConnection implements Answered {
     if (this.#used) return false;
     this.#used = true;
     return opens(this.socket);
+  }
+
+  /** How long the request at hand was incomplete, counted from its head as node:http does. */
+  #takeHeldMs(): number {
+    if (this.#headAt === 0) return 0;
+    const ms = this.#lane.exactNow() - this.#headAt;
+    this.#headAt = 0;
+    return ms;
   }
 
   #resume(verb: string, answer: WireResponse): void {

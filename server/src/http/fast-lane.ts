@@ -54,6 +54,10 @@ export class FastLane implements Lane {
     return this.#nextSweepAt;
   }
 
+  exactNow(): number {
+    return this.#clock();
+  }
+
   /** Ends every connection that has waited too long. */
   sweep(): void {
     const now = this.#clock();

@@ -204,7 +204,7 @@ export class Front<Context> {
    * `timeout` is in seconds. Azure shortens one that is too long, so a large number is no error; one that is
    * not a number is refused.
    */
-  #deadlineOf({ query, arrivedAt }: Request): Deadline | undefined {
+  #deadlineOf({ query, arrivedAt, heldMs }: Request): Deadline | undefined {
     const text = query.get("timeout");
     if (text === undefined || text === "") return undefined;
     if (!/^\d{1,9}$/.test(text)) {
@@ -213,7 +213,7 @@ export class Front<Context> {
     const seconds = Number(text);
     return seconds === 0
       ? undefined
-      : { clock: this.#options.clock, latestAt: arrivedAt + seconds * 1000 };
+      : { clock: this.#options.clock, latestAt: arrivedAt - heldMs + seconds * 1000 };
   }
 
   #runOperation(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {

@@ -20,6 +20,8 @@ export interface RawRequest {
   readonly remoteAddress: string;
   /** Whether this is the first request of its connection, where there are connections. */
   readonly opensConnection?: boolean;
+  /** How long the lane held the request until its body was here too, in milliseconds. Default 0. */
+  readonly heldMs?: number;
   readonly body: BodySource;
 }
 

@@ -23,6 +23,7 @@ export class Request implements WireRequest {
   readonly secure: boolean;
   readonly remoteAddress: string;
   readonly opensConnection: boolean;
+  readonly heldMs: number;
   readonly source: BodySource;
   readonly requestId: string;
   /** Looked up once. It is echoed and logged; an unprintable or very long one counts as absent. */
@@ -62,6 +63,7 @@ export class Request implements WireRequest {
     this.secure = raw.secure;
     this.remoteAddress = raw.remoteAddress;
     this.opensConnection = raw.opensConnection === true;
+    this.heldMs = raw.heldMs ?? 0;
     this.source = raw.body;
     this.requestId = requestId;
     this.clientRequestId = printableId(raw.headers.get("x-ms-client-request-id"));
