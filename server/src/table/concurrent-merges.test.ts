@@ -14,7 +14,7 @@ import type { CommitOutcome, Mutation } from "./mutation.ts";
 import { RecordView } from "./record-view.ts";
 
 describe("an entity store over LMDB", () => {
-  it("commits all merges that come at once in one group, those of one entity too", () =>
+  it("commits concurrent merges with one flush, including those of the same entity", () =>
     withStore(async ({ engine, store }) => {
       const merges = ["A", "B", "C", "D"].map((property) => merge("r", `{"${property}":1}`));
       const before = engine.statistics();
@@ -28,7 +28,7 @@ describe("an entity store over LMDB", () => {
       assert.equal(propertiesOf(await store.get("acc", "t", "p", "r")), `,"A":1,"B":1,"C":1,"D":1`);
     }));
 
-  it("commits merges together with the replace they came behind, and keeps what both wrote", () =>
+  it("commits a replace and the merge that follows it with one flush, and keeps what both wrote", () =>
     withStore(async ({ engine, store }) => {
       const before = engine.statistics().flushes;
       await Promise.all([
@@ -39,7 +39,7 @@ describe("an entity store over LMDB", () => {
       assert.equal(propertiesOf(await store.get("acc", "t", "p", "r")), `,"Replaced":1,"Merged":1`);
     }));
 
-  it("merges into entities of any size, on disk already or not", () =>
+  it("merges into entities of any size, before and after they are on disk", () =>
     withStore(async ({ store }) => {
       // Below and above the size that lmdb-js reads into its shared buffer and that fits a page.
       for (const length of [10, 5000, 20_000, 32_000]) {
@@ -55,7 +55,7 @@ describe("an entity store over LMDB", () => {
       }
     }));
 
-  it("refuses a merge of an entity that must be there and is not, and merges what came with it", () =>
+  it("refuses a merge that requires a missing entity, and commits the merge made with it", () =>
     withStore(async ({ store }) => {
       const [refused, merged] = await Promise.all([
         store.commit("acc", "t", [{ ...merge("absent", `{"A":1}`), ifMatch: "*" }]),
@@ -66,7 +66,7 @@ describe("an entity store over LMDB", () => {
       assert.equal(await store.get("acc", "t", "p", "absent"), undefined);
     }));
 
-  it("refuses a merge into a table that is gone", () =>
+  it("refuses a merge into a deleted table", () =>
     withStore(async ({ catalog, store }) => {
       await store.commit("acc", "t", [merge("r", `{"A":1}`)]);
       await catalog.remove("acc", "t");
@@ -107,14 +107,14 @@ function merge(rowKey: string, json: string): Mutation {
 }
 
 function propertiesOf(record: Uint8Array | undefined): string {
-  assert.ok(record, "The entity is not there.");
+  assert.ok(record, "The entity is missing.");
   const view = new RecordView();
   view.reset(record);
   return Buffer.from(record.subarray(view.propertiesAt)).toString();
 }
 
 function codeOf(outcome: CommitOutcome): string {
-  assert.ok(!outcome.committed, "It was committed.");
+  assert.ok(!outcome.committed, "The write was committed instead of refused.");
   assert.ok(outcome.error instanceof ServiceError);
   return outcome.error.code;
 }

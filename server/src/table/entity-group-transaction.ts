@@ -298,5 +298,5 @@ function queryHeadersOf({ headers }: WireResponse): string[] {
 function bodyOf({ body }: WireResponse): Uint8Array | string {
   if (body instanceof ListBody) return body.copy();
   if (typeof body === "string" || body instanceof Uint8Array) return body;
-  throw new Error("An entity operation answered no body, or one that streams.");
+  throw new Error("An operation in a batch returned no body or a streamed one.");
 }

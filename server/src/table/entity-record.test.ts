@@ -6,7 +6,7 @@ import { RecordView } from "./record-view.ts";
 
 const MICROS = Date.UTC(2021, 0, 6, 1, 1, 31) * 1000 + 500_000;
 
-it("is laid out as the drawing says", () => {
+it("An entity record is laid out as the storage format page draws it", () => {
   const record = encode(
     '{"PartitionKey":"p","RowKey":"\\"r","a":1,"bc@odata.type":"Edm.Int64","bc":"-2"}',
   );
@@ -27,7 +27,7 @@ it("is laid out as the drawing says", () => {
   assert.equal(record.readBigUInt64LE(3), BigInt(MICROS));
 });
 
-it("has wider ends when its text is longer than 65,535 bytes", () => {
+it("An entity record has wide offsets when its text exceeds 65,535 bytes", () => {
   const text = (length: number) => `"${"x".repeat(length)}"`;
   const first = 32_761;
   for (const [bytes, wide] of [
@@ -46,7 +46,7 @@ it("has wider ends when its text is longer than 65,535 bytes", () => {
   }
 });
 
-it("carries its Timestamp and the ETag made of it", () => {
+it("An entity record contains its Timestamp, from which its ETag is made", () => {
   const record = encode('{"PartitionKey":"p","RowKey":"r"}');
   assert.equal(recordTimestamp(record), MICROS);
   assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
@@ -59,7 +59,7 @@ it("carries its Timestamp and the ETag made of it", () => {
   assert.equal(recordTimestamp(largest), Number.MAX_SAFE_INTEGER);
 });
 
-it("takes the version of its entry for its Timestamp, in a copy, where that was raised", () => {
+it("An entity record is copied with a new Timestamp when the engine raised its version", () => {
   const record = encode('{"PartitionKey":"p","RowKey":"r","a":"x"}');
   assert.equal(recordOf({ value: record, version: MICROS }), record);
   const raised = recordOf({ value: record, version: MICROS + 1 });
@@ -68,7 +68,7 @@ it("takes the version of its entry for its Timestamp, in a copy, where that was 
   assert.deepEqual(raised.subarray(11), Uint8Array.from(record.subarray(11)));
 });
 
-it("carries its keys", () => {
+it("An entity record contains its keys", () => {
   for (const [partitionKey, rowKey] of [
     ["", ""],
     ["O'Brien", "a b é%25"],
@@ -83,10 +83,13 @@ it("carries its keys", () => {
   }
 });
 
-it("is refused when a later release wrote it", () => {
+it("An entity record of a later format is refused", () => {
   const record = encode('{"PartitionKey":"p","RowKey":"r"}');
   record[0] = 2;
-  assert.throws(() => new RecordView().reset(record), /Unknown format of an entity record: 2\./);
+  assert.throws(
+    () => new RecordView().reset(record),
+    /The entity record has format 2; this release reads format 1\./,
+  );
 });
 
 function encode(body: string): Buffer {

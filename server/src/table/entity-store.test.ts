@@ -16,8 +16,8 @@ import type { CommitOutcome, Mutation } from "./mutation.ts";
 import { PageReader } from "./page-reader.ts";
 import type { RecordView } from "./record-view.ts";
 
-describe("Point reads", () => {
-  it("read the table along only after something was written", async () => {
+describe("The table of a read", () => {
+  it("is read along with a point read only after a write, or if the entity is missing", async () => {
     const engine = new MemoryEngine();
     let keysRead = 0;
     const get = engine.get.bind(engine);
@@ -42,7 +42,7 @@ describe("Point reads", () => {
     assert.equal(await keysOf(() => find("c")), 3);
   });
 
-  it("of lists leave the table to be, too, until something was written", async () => {
+  it("is remembered by queries until another server removes it", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
     const there = await openStore(engine);
@@ -57,7 +57,7 @@ describe("Point reads", () => {
     assert.notDeepEqual((await here.open()).prefix, table.prefix);
   });
 
-  it("see at once that another server removed the table, or made another of its name", async () => {
+  it("is found removed or created again as soon as another server has done so", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
     const there = await openStore(engine);
@@ -76,7 +76,7 @@ describe("Point reads", () => {
   });
 });
 
-describe("A write over one of another server, with a version that is not above it", () => {
+describe("A write to data that several servers share", () => {
   /** A store whose engine gives the next write a version this far above that of the existing entity. */
   async function openBehind(micros: number) {
     const engine = new MemoryEngine();
@@ -94,7 +94,7 @@ describe("A write over one of another server, with a version that is not above i
   };
 
   for (const micros of [0, -1_000_000]) {
-    it(`gets a Timestamp that grew, and an ETag of its own: ${micros} µs`, async () => {
+    it(`gets a later Timestamp and a new ETag when its version is ${-micros} µs behind`, async () => {
       const store = await openBehind(micros);
       const etag = etagOf(await store.replace("r", `{"A":1}`));
       // The second read is of the entity alone; the third is by a server that has not seen the table yet.
@@ -107,7 +107,7 @@ describe("A write over one of another server, with a version that is not above i
     });
   }
 
-  it("is not overwritten by whoever holds the ETag of the one before", async () => {
+  it("with a raised version is not overwritten by a client that holds the previous ETag", async () => {
     const store = await openBehind(0);
     await store.replace("r", `{"A":1}`);
     const outcome = await store.replace("r", `{"A":2}`, parseIfMatch(recordEtag(store.first)));
@@ -115,7 +115,7 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.error.code, "UpdateConditionNotSatisfied");
   });
 
-  it("is overwritten by a server whose first request that is", async () => {
+  it("succeeds with a matching ETag as a server's first request", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
     await here.create();
@@ -126,7 +126,7 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.committed, true);
   });
 
-  it("does not go to the table that another server has removed and made anew", async () => {
+  it("does not reach a table that another server removed and created again", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
     const there = await openStore(engine);
@@ -139,7 +139,7 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.committed ? "committed" : outcome.error.code, "ResourceNotFound");
   });
 
-  it("is merged with, not overwritten, by a transaction that found nothing there", async () => {
+  it("is kept by a transaction of merges that read before it", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
     const there = await openStore(engine);
@@ -157,7 +157,7 @@ describe("A write over one of another server, with a version that is not above i
     assert.match(text, /"A":1.*"B":2/);
   });
 
-  it("is overwritten by whoever holds its own", async () => {
+  it("with a raised version is overwritten by a client that holds its ETag", async () => {
     const store = await openBehind(0);
     const etag = etagOf(await store.replace("r", `{"A":1}`));
     const outcome = await store.replace("r", `{"A":2}`, parseIfMatch(etag));
@@ -165,8 +165,8 @@ describe("A write over one of another server, with a version that is not above i
   });
 });
 
-describe("A write whose rivals win again and again", () => {
-  it("is refused when a call would be over; what its entity says against it goes before", async () => {
+describe("A write that keeps losing to its rivals", () => {
+  it("fails as Unavailable after the time of a call, or at once with the entity's own conflict", async () => {
     for (const [rowKey, code] of [
       ["new", "Unavailable"],
       ["there", "EntityAlreadyExists"],
@@ -178,7 +178,8 @@ describe("A write whose rivals win again and again", () => {
       await store.insert("there");
       let commits = 0;
       engine.commit = async () => {
-        if (++commits > 9) throw new Error("It goes on and on.");
+        if (++commits > 9)
+          throw new Error("There were more attempts than the time of a call allows.");
         clock.at += CALL_MS_MAX / 2 + 1;
         return { committed: false, failedCheck: 0 };
       };

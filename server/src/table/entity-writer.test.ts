@@ -40,29 +40,29 @@ const ANNOTATED =
 const BARE =
   '"age":"39","sex":"male","married":true,"evenratio":3.0,"ratio":3.1,"Birthday":"1973-10-04T00:00:00Z","binary":"YmluYXJ5","other":20,"clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"';
 
-describe("one entity", () => {
-  it("has no control information at nometadata", () => {
+describe("the JSON of one entity", () => {
+  it("has no annotations at nometadata", () => {
     check(
       entityJson(EXAMPLE, PLACE, "nometadata"),
       `{"PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${BARE}}`,
     );
   });
 
-  it("has an ETag and the types JSON cannot tell at minimalmetadata", () => {
+  it("has its ETag and the types that JSON cannot express at minimalmetadata", () => {
     check(
       entityJson(EXAMPLE, PLACE, "minimalmetadata"),
       `{"odata.metadata":"${BASE}/$metadata#People/@Element","odata.etag":"${ETAG}","PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${ANNOTATED}}`,
     );
   });
 
-  it("has its type, its places and the type of Timestamp at fullmetadata", () => {
+  it("also has its type, its id, its edit link and the type of Timestamp at fullmetadata", () => {
     check(
       entityJson(EXAMPLE, PLACE, "fullmetadata"),
       `{"odata.metadata":"${BASE}/$metadata#People/@Element","odata.type":"devstoreaccount1.People","odata.id":"${BASE}/People(PartitionKey='p1',RowKey='r1')","odata.etag":"${ETAG}","odata.editLink":"People(PartitionKey='p1',RowKey='r1')","PartitionKey":"p1","RowKey":"r1","Timestamp@odata.type":"Edm.DateTime","Timestamp":"${TIME}",${ANNOTATED}}`,
     );
   });
 
-  it("may be without properties", () => {
+  it("may have no properties besides the keys and Timestamp", () => {
     const record = encodeRecord(decodeEntity(Buffer.from('{"PartitionKey":"","RowKey":""}')), 0);
     check(
       entityJson(record, PLACE, "nometadata"),
@@ -70,7 +70,7 @@ describe("one entity", () => {
     );
   });
 
-  it("is written for the place it was asked for", () => {
+  it("contains the URL, account and table of the request", () => {
     const place = { ...PLACE, location: { name: "t2" } };
     for (const each of [
       PLACE,
@@ -86,7 +86,7 @@ describe("one entity", () => {
     }
   });
 
-  it("escapes keys in paths as URLs want it, elsewhere as JSON wants it", () => {
+  it("escapes keys as URLs require in paths, and as JSON requires elsewhere", () => {
     const record = encodeRecord(
       decodeEntity(Buffer.from('{"PartitionKey":"O\'Br\\"ien","RowKey":"a b é%25"}')),
       MICROS,
@@ -99,8 +99,8 @@ describe("one entity", () => {
   });
 });
 
-describe("a projection", () => {
-  it("writes what is named in that order, what is missing as null, and nothing else but the ETag", () => {
+describe("the JSON of a projection", () => {
+  it("has the selected properties in that order, missing ones as null, and nothing else but the ETag", () => {
     check(
       entityJson(EXAMPLE, PLACE, "minimalmetadata", ["age", "sex", "xyz"]),
       `{"odata.metadata":"${BASE}/$metadata#People/@Element&$select=age,sex,xyz","odata.etag":"${ETAG}","age@odata.type":"Edm.Int64","age":"39","sex":"male","xyz":null}`,
@@ -111,7 +111,7 @@ describe("a projection", () => {
     );
   });
 
-  it("may name keys and Timestamp", () => {
+  it("may select keys and Timestamp", () => {
     const names = ["Timestamp", "RowKey", "other", "PartitionKey"];
     check(
       entityJson(EXAMPLE, PLACE, "nometadata", names),
@@ -127,11 +127,11 @@ describe("a projection", () => {
     );
   });
 
-  it("names properties as they are spelt", () => {
+  it("selects properties by their exact case", () => {
     check(entityJson(EXAMPLE, PLACE, "nometadata", ["Age", "名"]), '{"Age":null,"名":null}');
   });
 
-  it("is whole also where what is missing is far longer than the entity", () => {
+  it("is complete even when the missing names are far longer than the entity", () => {
     const names = Array.from({ length: 100 }, (_, i) => `n${i}`.padEnd(255, "_"));
     const expected = `{${names.map((name) => `"${name}":null`).join(",")}}`;
     check(entityJson(EXAMPLE, PLACE, "nometadata", names), expected);
@@ -145,8 +145,8 @@ describe("a projection", () => {
   });
 });
 
-describe("a list", () => {
-  it("says once where it is from", () => {
+describe("the JSON of a list", () => {
+  it("has odata.metadata once, and each entity's own annotations", () => {
     check(
       list("minimalmetadata", [EXAMPLE, EXAMPLE]),
       `{"odata.metadata":"${BASE}/$metadata#People","value":[${Array(2).fill(`{"odata.etag":"${ETAG}","PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${ANNOTATED}}`)}]}`,
@@ -161,12 +161,12 @@ describe("a list", () => {
     );
   });
 
-  it("may be empty", () => {
+  it("may have no entities", () => {
     check(list("minimalmetadata", []), `{"odata.metadata":"${BASE}/$metadata#People","value":[]}`);
     check(list("nometadata", []), '{"value":[]}');
   });
 
-  it("may be long", () => {
+  it("may have a thousand entities of different lengths", () => {
     const records = Array.from({ length: 1000 }, (_, i) =>
       encodeRecord(
         decodeEntity(
@@ -183,7 +183,7 @@ describe("a list", () => {
   });
 
   for (const level of LEVELS) {
-    it(`tells each time of one day as it is, whichever digit differs, at ${level}`, () => {
+    it(`has the exact times of one day, whichever digit differs, at ${level}`, () => {
       const times = ["01:02:03.456789", "21:02:03.456789", "22:02:03.456789", "22:32:03.456789"];
       times.push("22:35:03.456789", "22:35:13.456789", "22:35:14.456789", "22:35:14.556789");
       times.push("22:35:14.566789", "22:35:14.567789", "22:35:14.567889", "22:35:14.567899");
@@ -206,7 +206,7 @@ describe("a list", () => {
     });
   }
 
-  it("holds at every level what the entities hold, whatever came before each", () => {
+  it("equals a plain rendering of its entities at every level, whatever their order", () => {
     // Keys and times are close together, so that heads partly repeat.
     const stamps = fc.oneof(
       fc.integer({ min: MICROS, max: MICROS + 20 }),

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { locateTable } from "./locate.ts";
 
 describe("The path of a table request", () => {
-  it("names the service, the tables, one table, the entities of a table, one entity", () => {
+  it("addresses the service, the tables, one table, a table's entities, one entity, batch and metadata", () => {
     check("", "service");
     check("/", "service");
     check("/Tables", "tables");
@@ -18,7 +18,7 @@ describe("The path of a table request", () => {
     check("/$metadata", "metadata");
   });
 
-  it("holds the same keys whether clients escape what needs no escaping or not", () => {
+  it("yields the same keys whether or not the client escapes optional characters", () => {
     check(
       "/People(PartitionKey='O''Brien',RowKey='a%20b%20%C3%A9%2525')",
       "entity People O'Brien|a b é%25",
@@ -32,7 +32,7 @@ describe("The path of a table request", () => {
     check("/People(PartitionKey='(',RowKey='),')", "entity People (|),");
   });
 
-  it("takes the keys in either order and with white space after the comma", () => {
+  it("may have the keys in either order, and white space after the comma", () => {
     check("/People(RowKey='r', PartitionKey='p')", "entity People p|r");
   });
 
@@ -45,7 +45,7 @@ describe("The path of a table request", () => {
     check("/$batch/", "batch");
   });
 
-  it("refuses a slash in a key as bad syntax, and other forbidden characters as out of range", () => {
+  it("is refused with InvalidInput for a slash in a key, with OutOfRangeInput for other forbidden characters", () => {
     check("/People(PartitionKey='a/b',RowKey='r')", "InvalidInput");
     check("/People(PartitionKey='a%2Fb',RowKey='r')", "InvalidInput");
     check("/People(PartitionKey='a%5Cb',RowKey='r')", "InvalidInput");
@@ -54,7 +54,7 @@ describe("The path of a table request", () => {
     check("/People(PartitionKey='%09',RowKey='r')", "OutOfRangeInput");
   });
 
-  it("refuses what is no address", () => {
+  it("is refused when it is malformed or addresses nothing", () => {
     check("/People(PartitionKey='a')", "InvalidInput");
     check("/People(PartitionKey='a',PartitionKey='b')", "InvalidInput");
     check("/People('a','b')", "InvalidInput");
@@ -68,7 +68,7 @@ describe("The path of a table request", () => {
     check("/People(PartitionKey='a',RowKey='b')/Name/$value", "NotImplemented");
   });
 
-  it("is read or refused, whatever the characters", () => {
+  it("is parsed or refused with a ServiceError, whatever its characters", () => {
     fc.assert(
       fc.property(
         fc.string({

@@ -12,7 +12,7 @@ import { annotatedMembers, decoded, randomProperties } from "./test-random-entit
 const KEYS = { partitionKey: "p", rowKey: "r" };
 
 describe("a merge", () => {
-  it("replaces in place, adds at the end and keeps the rest", () => {
+  it("replaces properties in place, adds new ones at the end and keeps the rest", () => {
     check('"a":1,"b":"x","c":2.5', '"d":true,"b":"yy"', ',"a":1,"b":"yy","c":2.5,"d":true');
   });
 
@@ -25,20 +25,20 @@ describe("a merge", () => {
     check('"a":"5","a@odata.type":"Edm.Int64"', '"a":1', ',"a":1');
   });
 
-  it("keeps what the change says is null", () => {
+  it("keeps a property that the change sets to null", () => {
     check('"a":1,"b":2', '"a":null', ',"a":1,"b":2');
   });
 
-  it("tells names apart by case", () => {
+  it("distinguishes names by case", () => {
     check('"a":1', '"A":2', ',"a":1,"A":2');
   });
 
-  it("gives the Timestamp that it is given", () => {
+  it("sets the given Timestamp", () => {
     const current = encodeRecord(decode('"a":1'), 5);
     assert.equal(recordTimestamp(mergeRecord(current, decode(""), 6)), 6);
   });
 
-  it("does what a map does", () => {
+  it("equals merging two maps and encoding the result, for any properties", () => {
     fc.assert(
       fc.property(randomProperties, randomProperties, (before, change) => {
         const expected = new Map(before.map((property) => [property.name, property]));
@@ -58,7 +58,7 @@ describe("a merge", () => {
   });
 });
 
-describe("limits of the result", () => {
+describe("the limits of a merged entity", () => {
   it("allow 252 properties", () => {
     const many = (prefix: string, count: number) =>
       Array.from({ length: count }, (_, i) => `"${prefix}${i}":${i}`).join(",");
@@ -88,7 +88,7 @@ function check(before: string, change: string, expected: string): void {
   const current = encodeRecord(decode(before), 1);
   const copy = Uint8Array.from(current);
   assert.equal(propertiesOf(mergeRecord(current, decode(change), 2)), expected);
-  assert.deepEqual(Uint8Array.from(current), copy, "what is merged into stays as it is");
+  assert.deepEqual(Uint8Array.from(current), copy, "The current record is unchanged.");
 }
 
 function decode(members: string) {

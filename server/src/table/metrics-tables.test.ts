@@ -26,7 +26,7 @@ const MINUTES = "$MetricsMinutePrimaryTransactionsTable";
 const DAY_MS = 86_400_000;
 
 describe("The metrics tables", () => {
-  it("hold a row for all requests of an hour and one for each operation, as chosen", async () => {
+  it("have one row for all requests of an hour, and one per operation with IncludeAPIs", async () => {
     const lab = await open({ hours: { includeApis: true } });
     lab.process().count([{ operation: "InsertEntity" }, { operation: "QueryEntity", status: 404 }]);
     await lab.write();
@@ -41,7 +41,7 @@ describe("The metrics tables", () => {
     assert.equal(await lab.find(MINUTES, "20261120T1405", "user;All"), undefined);
   });
 
-  it("leave operations out where they are not asked for, and count minutes by themselves", async () => {
+  it("have no rows per operation without IncludeAPIs, and count minutes without hours", async () => {
     const lab = await open({ minutes: { includeApis: false } });
     lab.process().count([{ operation: "InsertEntity" }]);
     await lab.write();
@@ -50,7 +50,7 @@ describe("The metrics tables", () => {
     assert.equal(await lab.find(HOURS, HOUR, "user;All"), undefined);
   });
 
-  it("add to what stands there, of whichever process", async () => {
+  it("add to existing rows, including those of another process", async () => {
     const lab = await open({ hours: { includeApis: false } });
     const [first, second] = [lab.process(), lab.process()];
     for (let turn = 0; turn < 3; turn++) {
@@ -66,7 +66,7 @@ describe("The metrics tables", () => {
     assert.ok(Math.abs(all("PercentThrottlingError")! - 100 / 3) < 1e-9);
   });
 
-  it("tell callers and ends of requests apart", async () => {
+  it("count requests by caller and by kind of error", async () => {
     const lab = await open({ hours: { includeApis: false } });
     lab
       .process()
@@ -83,7 +83,7 @@ describe("The metrics tables", () => {
     assert.ok(Math.abs(all("Availability")! - 100 / 3) < 1e-9);
   });
 
-  it("keep rows as long as the retention says", async () => {
+  it("keep rows for the retention period", async () => {
     const lab = await open({ hours: { includeApis: false } }, 7);
     const process = lab.process();
     process.count([{}]);
@@ -99,7 +99,7 @@ describe("The metrics tables", () => {
     assert.ok(await lab.find(HOURS, "20261127T1400", "user;All"));
   });
 
-  it("count nothing of accounts that chose nothing, and write nothing then", async () => {
+  it("have no rows for an account without metrics, for which nothing is written", async () => {
     const lab = await open({});
     lab.process().count([{}]);
     const before = lab.engine.commits;
@@ -107,7 +107,7 @@ describe("The metrics tables", () => {
     assert.equal(lab.engine.commits, before);
   });
 
-  it("count on with what could not be written", async () => {
+  it("include later what could not be written before", async () => {
     const lab = await open({ hours: { includeApis: false } });
     const process = lab.process();
     process.count([{}]);
@@ -119,7 +119,7 @@ describe("The metrics tables", () => {
     assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 2);
   });
 
-  it("count nothing twice of which nobody knows whether it was written", async () => {
+  it("count nothing twice when the outcome of a write is unknown", async () => {
     const lab = await open({ hours: { includeApis: false } });
     const process = lab.process();
     process.count([{}]);
@@ -133,7 +133,7 @@ describe("The metrics tables", () => {
     assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 3);
   });
 
-  it("count on where nobody knows whether their table was made", async () => {
+  it("count correctly when the outcome of creating their table is unknown", async () => {
     const lab = await open({ hours: { includeApis: false } });
     lab.process().count([{}]);
     lab.engine.fault = "Unknown";
@@ -143,7 +143,7 @@ describe("The metrics tables", () => {
     assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 1);
   });
 
-  it("ask a store that is away once a minute, not once a row, and count on with all rows", async () => {
+  it("try an unavailable store once per run, not once per row, and lose no row", async () => {
     const lab = await open({ hours: { includeApis: true } });
     const process = lab.process();
     process.count(OPERATIONS);
@@ -160,7 +160,7 @@ describe("The metrics tables", () => {
     }
   });
 
-  it("are written at the end, as far as the store can in short time", async () => {
+  it("are written when the server closes, for ten seconds at most", async () => {
     for (const [rowMs, errors] of [
       [0, []],
       [6_000, ["Error: 2 rows of metrics were not written before the server ended."]],
@@ -178,7 +178,7 @@ describe("The metrics tables", () => {
     }
   });
 
-  it("keep nobody waiting at the end for a store that was away already", async () => {
+  it("do not delay the server's close when the store is already unavailable", async () => {
     const lab = await open({ hours: { includeApis: true } });
     const process = lab.process();
     process.count(OPERATIONS);
@@ -273,7 +273,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     },
     async row(table: string, partitionKey: string, rowKey: string) {
       const record = await find(table, partitionKey, rowKey);
-      assert.ok(record, `${table} has no ${rowKey} of ${partitionKey}.`);
+      assert.ok(record, `${table} has no row ${rowKey} in partition ${partitionKey}.`);
       view.reset(record);
       return (column: string) => {
         const index = view.find(encodeName(column));

@@ -32,7 +32,7 @@ const LARGE = 1000;
 const BYTES_MAX = 8 * LARGE;
 
 describe("A page of point reads", () => {
-  it("holds no more values at once than a page is long, and goes on behind them", async () => {
+  it("never holds more value bytes than a page may have, and continues after them", async () => {
     const lab = await open(LARGE);
     const rowKeys: string[] = [];
     let from: EntityContinuation | undefined;
@@ -42,7 +42,7 @@ describe("A page of point reads", () => {
     assert.ok(lab.engine.bytesMax <= BYTES_MAX + 2 * LARGE, `${lab.engine.bytesMax}`);
   });
 
-  it("holds no more of entities that its filter refuses, and reads them all", async () => {
+  it("never holds more bytes of entities that its filter rejects, and reads them all", async () => {
     const lab = await open(LARGE);
     const rowKeys: string[] = [];
     const filter = `PartitionKey eq 'p' and (${POINTS}) and Size eq -1`;
@@ -52,7 +52,7 @@ describe("A page of point reads", () => {
     assert.ok(lab.engine.bytesMax <= BYTES_MAX + 2 * LARGE, `${lab.engine.bytesMax}`);
   });
 
-  it("reads small entities at once, whatever keys stand between them that are too long", async () => {
+  it("reads small entities in one call, even with an overlong key among them", async () => {
     const lab = await open(10);
     const rowKeys: string[] = [];
     const tooLong = `RowKey eq '${"13".repeat(lab.engine.keyBytesMax)}'`;
@@ -73,7 +73,7 @@ describe("A page of several reads of one partition", () => {
   for (const [name, keys] of Object.entries(READS)) {
     const filter = `PartitionKey eq 'p' and (${keys})`;
 
-    it(`is of one snapshot: ${name}`, async () => {
+    it(`shows one snapshot, ending before a write: ${name}`, async () => {
       for (const become of ["others", "absent"] as const) {
         for (const when of ["afterFirstRead", "beforeSecondRead"] as const) {
           const lab = await open(10);
@@ -85,14 +85,14 @@ describe("A page of several reads of one partition", () => {
       }
     });
 
-    it(`goes on while nobody writes: ${name}`, async () => {
+    it(`continues while there is no write: ${name}`, async () => {
       const lab = await open(10);
       const rowKeys: string[] = [];
       assert.equal(await lab.page({ filter, rowKeys }), undefined);
       assert.ok(rowKeys.includes("140"));
     });
 
-    it(`ends where an engine cannot say whether somebody wrote: ${name}`, async () => {
+    it(`ends after the first read when the engine does not number its commits: ${name}`, async () => {
       const lab = await open(10);
       lab.engine.numbersCommits = false;
       const rowKeys: string[] = [];
@@ -107,7 +107,7 @@ describe("A page of several reads of one partition", () => {
   for (const [name, keys] of Object.entries(READS)) {
     const filter = `PartitionKey eq 'p' and (${keys})`;
 
-    it(`goes on where an engine reads ranges together: ${name}`, async () => {
+    it(`is complete when the engine scans ranges together: ${name}`, async () => {
       const lab = await open(10);
       lab.engine.numbersCommits = false;
       lab.engine.readsTogether();
@@ -118,7 +118,7 @@ describe("A page of several reads of one partition", () => {
       assert.equal(lab.engine.reads, 1);
     });
 
-    it(`ends where an engine ends that reads ranges together: ${name}`, async () => {
+    it(`ends where the engine ends its scan of ranges together: ${name}`, async () => {
       const lab = await open(10);
       lab.engine.numbersCommits = false;
       lab.engine.entriesPerScan = 2;
@@ -137,7 +137,7 @@ describe("A page of several reads of one partition", () => {
     });
   }
 
-  it("reads so many ranges at once, and those behind them on another page", async () => {
+  it("scans at most 32 ranges together, and the next ones on another page", async () => {
     const lab = await open(10);
     lab.engine.numbersCommits = false;
     lab.engine.readsTogether();
@@ -150,7 +150,7 @@ describe("A page of several reads of one partition", () => {
     assert.deepEqual(rowKeys, ROW_KEYS);
   });
 
-  it("is of one snapshot also where the first read finds nothing", async () => {
+  it("shows one snapshot even if the first read finds nothing", async () => {
     for (const numbersCommits of [true, false]) {
       const lab = await open(10);
       lab.engine.numbersCommits = numbersCommits;
@@ -162,7 +162,7 @@ describe("A page of several reads of one partition", () => {
     }
   });
 
-  it("is of one snapshot also where an engine ends its own and nothing was found yet", async () => {
+  it("shows one snapshot even if the engine ends its own before anything is found", async () => {
     const lab = await open(10);
     lab.engine.entriesPerScan = 10;
     lab.engine.beforeSecondRead = () => lab.write(11, "others");
@@ -172,7 +172,7 @@ describe("A page of several reads of one partition", () => {
     assert.deepEqual([next?.rowKey, rowKeys], ["110", []]);
   });
 
-  it("goes on in another partition, whoever writes", async () => {
+  it("continues in another partition despite writes", async () => {
     const lab = await open(10);
     lab.engine.beforeSecondRead = () => lab.write(11, "others");
     const filter = "PartitionKey eq 'a' or (PartitionKey eq 'p' and RowKey ge '140')";
@@ -181,7 +181,7 @@ describe("A page of several reads of one partition", () => {
     assert.deepEqual([...new Set(sizes)], [10, 11]);
   });
 
-  it("has an end in time, also between reads that find nothing", async () => {
+  it("ends at its time limit, even between reads that find nothing", async () => {
     const lab = await open(10);
     lab.engine.beforeSecondRead = () => {
       lab.clock.at += PAGE_MS + 1;

@@ -7,7 +7,7 @@ import { encodeRecord } from "./entity-record.ts";
 import { RecordView } from "./record-view.ts";
 import { decoded, type RandomProperty, randomEntities } from "./test-random-entities.ts";
 
-describe("a view", () => {
+describe("a view of an entity record", () => {
   it("finds every property of any entity and reads its value", () => {
     const view = new RecordView();
     fc.assert(
@@ -23,7 +23,7 @@ describe("a view", () => {
     );
   });
 
-  it("finds names in any order, whatever was found before", () => {
+  it("finds names in any order, whatever was found last", () => {
     const view = new RecordView();
     const names = ["a", "ab", "b", "ba", "abc", "c"];
     view.reset(

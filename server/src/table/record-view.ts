@@ -46,7 +46,7 @@ export class RecordView implements EntityView {
   #hint = 0;
 
   reset(record: Uint8Array): void {
-    if (record[0] !== FORMAT) throw new Error(`Unknown format of an entity record: ${record[0]}.`);
+    if (record[0] !== FORMAT) throw formatError(record[0]);
     const flags = record[FLAGS_AT]!;
     this.record = record;
     this.count = record[COUNT_AT]!;
@@ -178,6 +178,10 @@ export class RecordView implements EntityView {
     }
     return true;
   }
+}
+
+function formatError(found: number | undefined): Error {
+  return new Error(`The entity record has format ${found}; this release reads format ${FORMAT}.`);
 }
 
 function decodeKey(record: Uint8Array, start: number, end: number): string {
