@@ -28,7 +28,7 @@ const ACCOUNT = "devstoreaccount1";
 const MIB = 1_048_576;
 const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
 
-// It stands still but where a test moves it: no lease ends meanwhile.
+// Stands still unless a test moves it, so that no lease ends unexpectedly.
 let now = Date.now();
 const clock = { now: () => now };
 let folder: string;
@@ -54,7 +54,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Contents in files beside LMDB, or in the rows of a database. */
+/** Contents are in files next to LMDB, or in rows of the database. */
 function openEngine(path: string): Promise<Engine> {
   return runsOverPostgres() ? openTestEngine({ clock }) : openLmdbEngine({ path, clock });
 }
@@ -81,7 +81,7 @@ describe("The official client's container", () => {
     await rejects(container.getProperties(), 404, "ContainerNotFound");
   });
 
-  it("is listed in pages, with what there is to tell", async () => {
+  it("is listed in pages, with ETag and public access level", async () => {
     const names = ["list-a", "list-b", "list-c"];
     for (const name of names) await service.createContainer(name, { access: "blob" });
     const found: string[] = [];
@@ -99,7 +99,7 @@ describe("The official client's container", () => {
     assert.deepEqual(found, names);
   });
 
-  it("keeps access policies and what strangers may read", async () => {
+  it("stores access policies and the public access level", async () => {
     const container = await newContainer();
     const expiresOn = new Date("2099-01-01T00:00:00Z");
     await container.setAccessPolicy("container", [
@@ -113,7 +113,7 @@ describe("The official client's container", () => {
     assert.deepEqual(identifier?.accessPolicy.expiresOn, expiresOn);
   });
 
-  it("is leased, and then deleted by the holder alone", async () => {
+  it("is deleted only with its lease id while it is leased", async () => {
     const container = await newContainer();
     const lease = container.getBlobLeaseClient();
     await lease.acquireLease(15);
@@ -152,7 +152,7 @@ describe("The official client's block blob", () => {
     await rejects(blob.getProperties(), 404, "BlobNotFound");
   });
 
-  it("goes up and down as a stream, whatever its length", async () => {
+  it("is uploaded and downloaded as a stream, whatever its length", async () => {
     const container = await newContainer();
     for (const length of [0, 1, 5 * MIB, 19 * MIB + 7]) {
       const bytes = randomBytes(length);
@@ -165,7 +165,7 @@ describe("The official client's block blob", () => {
     }
   });
 
-  it("goes up in one request or in blocks, by its size", async () => {
+  it("is uploaded in one request or in blocks, depending on its size", async () => {
     const container = await newContainer();
     const bytes = randomBytes(6 * MIB);
     const whole = container.getBlockBlobClient("whole");
@@ -180,7 +180,7 @@ describe("The official client's block blob", () => {
     rmSync(file);
   });
 
-  it("is made of the blocks that a list names", async () => {
+  it("consists of the blocks that a block list names", async () => {
     const blob = (await newContainer()).getBlockBlobClient("blocks");
     const [a, b, c] = ["A", "B", "C"].map((text) => Buffer.from(text.repeat(4)).toString("base64"));
     await blob.stageBlock(a!, "aaaa", 4);
@@ -207,7 +207,7 @@ describe("The official client's block blob", () => {
     ]);
   });
 
-  it("is changed only under the conditions set", async () => {
+  it("is read and changed only if the request's conditions hold", async () => {
     const blob = (await newContainer()).getBlockBlobClient("conditions");
     const first = await blob.upload("1", 1, { conditions: { ifNoneMatch: "*" } });
     await rejects(
@@ -246,7 +246,7 @@ describe("The official client's block blob", () => {
     assert.equal((await blob.getProperties()).contentType, undefined);
   });
 
-  it("is written by the holder of its lease alone", async () => {
+  it("is written only with its lease id while it is leased", async () => {
     const blob = (await newContainer()).getBlockBlobClient("leased");
     await blob.upload("1", 1);
     const lease = blob.getBlobLeaseClient();
@@ -273,7 +273,7 @@ describe("The official client's block blob", () => {
     await blob.delete();
   });
 
-  it("is copied inside the account", async () => {
+  it("is copied within the account", async () => {
     const container = await newContainer();
     const from = container.getBlockBlobClient("from");
     await from.uploadData(randomBytes(3 * MIB), {
@@ -301,7 +301,7 @@ describe("The official client's block blob", () => {
     await rejects(again.abortCopyFromURL("no-copy"), 409, "NoPendingCopyOperation");
   });
 
-  it("carries checksums of its content both ways when asked to", async () => {
+  it("carries CRC-64 checksums of its content in both directions on request", async () => {
     const blob = new BlobServiceClient(url, credential, {
       uploadContentChecksumAlgorithm: "StorageCrc64",
       downloadContentChecksumAlgorithm: "StorageCrc64",
@@ -355,7 +355,7 @@ describe("The official client's append blob", () => {
     assert.equal((await blob.getProperties()).isSealed, true);
   });
 
-  it("takes what many writers append at the same time, each block whole", async () => {
+  it("receives concurrent appends of many writers, each block whole", async () => {
     const blob = (await newContainer()).getAppendBlobClient("busy.log");
     await blob.create();
     const offsets = await Promise.all(
@@ -375,7 +375,7 @@ describe("The official client's append blob", () => {
   });
 });
 
-describe("The official client's lists", () => {
+describe("The official client's blob listings", () => {
   it("are flat or by hierarchy, in pages", async () => {
     const container = await newContainer();
     const names = ["a", "dir/1", "dir/2", "dir/sub/3", "dir2/4", "z"];
@@ -396,11 +396,11 @@ describe("The official client's lists", () => {
     for await (const item of container.listBlobsByHierarchy("/", { prefix: "dir/" })) {
       below.push(`${item.kind} ${item.name}`);
     }
-    // The client shows the prefixes of a page before its blobs.
+    // The client returns the prefixes of a page before its blobs.
     assert.deepEqual(below, ["prefix dir/sub/", "blob dir/1", "blob dir/2"]);
   });
 
-  it("tell metadata, copies, uncommitted blobs and names that XML cannot carry", async () => {
+  it("include metadata, copies, uncommitted blobs and names that XML cannot carry", async () => {
     const container = await newContainer();
     await container.getBlockBlobClient("a & <b>").upload("x", 1, { metadata: { k: "<v>" } });
     await container.getBlockBlobClient("odd\u0001\uffff").upload("x", 1);
@@ -418,7 +418,7 @@ describe("The official client's lists", () => {
 });
 
 describe("Callers of the official client", () => {
-  it("read and write what their token says", async () => {
+  it("read and write only what their token permits", async () => {
     const container = await newContainer();
     const name = "shared.txt";
     await container.getBlockBlobClient(name).upload("secret", 6);
@@ -468,7 +468,7 @@ describe("Callers of the official client", () => {
     assert.equal((await account.getAccountInfo()).skuName, "Standard_LRS");
   });
 
-  it("without credentials read public blobs alone", async () => {
+  it("without credentials read only public blobs and containers", async () => {
     const container = await newContainer();
     const blob = container.getBlockBlobClient("public.txt");
     await blob.upload("open", 4);
@@ -486,12 +486,12 @@ describe("Callers of the official client", () => {
     await rejects(new BlobClient(blob.url).delete(), 401, "NoAuthenticationInformation");
   });
 
-  it("set and get properties of the service", async () => {
+  it("set and get the service properties", async () => {
     await service.setProperties({ defaultServiceVersion: "2021-12-02", cors: [] });
     assert.equal((await service.getProperties()).defaultServiceVersion, "2021-12-02");
   });
 
-  it("are told at once what is not served", async () => {
+  it("receive 501 for snapshots, tags, tiers and page blobs", async () => {
     const blob = (await newContainer()).getBlockBlobClient("b");
     await blob.upload("x", 1);
     await rejects(blob.createSnapshot(), 501, "NotImplemented");
@@ -511,7 +511,7 @@ async function newContainer(): Promise<ContainerClient> {
 async function rejects(work: Promise<unknown>, status: number, code: string): Promise<void> {
   await assert.rejects(work, (error) => {
     assert.ok(error instanceof RestError, String(error));
-    // Of answers without a body the client leaves the code in the headers.
+    // For an answer without a body, the client leaves the error code in the headers.
     const found = error.code ?? (error.details as { errorCode?: string }).errorCode;
     assert.equal(`${error.statusCode} ${found}`, `${status} ${code}`);
     return true;

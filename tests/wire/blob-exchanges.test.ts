@@ -12,11 +12,11 @@ const exchanges = parseTranscripts(
   readFileSync(new URL("./blob-exchanges.txt", import.meta.url), "utf8"),
 );
 
-/** The instant the story is signed for; it takes no time. */
+/** The instant that all requests are signed for; no time passes between them. */
 const now = Date.parse("2026-07-31T18:00:00Z");
 const clock = { now: () => now };
 
-/** What the story takes for granted before an exchange. */
+/** State that the recorded story assumes before an exchange. */
 const BEFORE: Record<number, (wire: StorageWire) => Promise<HttpAnswer>> = {
   29: (wire) =>
     wire.send("PUT", "/logs/queue/2014/07/31/1900/000001.log", {
@@ -26,7 +26,7 @@ const BEFORE: Record<number, (wire: StorageWire) => Promise<HttpAnswer>> = {
 };
 
 describe("The Blob service answers as recorded, byte by byte:", () => {
-  /** The ETag last told of each path. */
+  /** The last ETag returned for each path. */
   const etags = new Map<string, string>();
   let server: Awaited<ReturnType<typeof startLocalServer>>;
   let wire: StorageWire;
@@ -35,7 +35,7 @@ describe("The Blob service answers as recorded, byte by byte:", () => {
     server = await startLocalServer({
       clock,
       engine: await openTestEngine({ clock }),
-      // A database keeps them in rows.
+      // Over a database, contents are in its rows.
       contents: runsOverPostgres() ? undefined : new MemoryContentStore(),
       listen: { blob: { host: "127.0.0.1", port: 0 } },
     });
@@ -62,7 +62,7 @@ describe("The Blob service answers as recorded, byte by byte:", () => {
 
 const SAMPLE_ETAG = /0x8DECF31A2B4C[0-9A-F]{3}/;
 
-/** The request as recorded; only what names an ETag is signed anew, for the one issued here. */
+/** The request as recorded; only one that contains an ETag is signed again, for the ETag issued here. */
 function bytesOf({ line, headers, body }: Message, etag: string | undefined): Buffer {
   const sent = headers.map(([name, value]): [string, string] => [name, value]);
   const condition = sent.find(([, value]) => SAMPLE_ETAG.test(value));
@@ -78,7 +78,7 @@ function bytesOf({ line, headers, body }: Message, etag: string | undefined): Bu
   return Buffer.concat([Buffer.from(`${head}\r\n\r\n`), bodyOf(body, length)]);
 }
 
-/** Bodies in hexadecimal say so; those that end in a line feed have lost it. */
+/** Bodies in hexadecimal are marked as such; those that end in a line feed have lost it. */
 function bodyOf(text: string, length: number): Buffer {
   if (text.startsWith("[hex] ")) return Buffer.from(text.slice(6).replaceAll(" ", ""), "hex");
   const bytes = Buffer.from(text, "utf8");
@@ -111,5 +111,5 @@ function general(text: string): string {
   return text.replaceAll(/0x8DE[0-9A-F]{12}/g, "ETAG");
 }
 
-/** Left out of the recordings. */
+/** Omitted from the recordings. */
 const UNRECORDED = ["server", "connection", "keep-alive"];

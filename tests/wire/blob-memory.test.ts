@@ -14,16 +14,16 @@ import {
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 
 const MIB = 1_048_576;
-/** What is promised is promised of 1024; the short form notices too when content is held. */
+/** The promise is about 1024 MiB; the short form also notices a server that holds content. */
 const mib = Number(process.env.BLOB_MEMORY_MIB ?? 160);
 /**
- * A server shall stay below 200 MB. As it is built it begins with 75 MB; here it runs from its
- * sources, whose loader takes 50 MB more.
+ * A server must stay below 200 MB. Compiled, it starts with 75 MB; here it runs from its sources, whose loader
+ * needs 50 MB more.
  */
 const GROWTH_MB_MAX = 200 - 75;
 
-describe(`A server that takes and gives ${mib} MiB (BLOB_MEMORY_MIB sets it)`, () => {
-  it("holds little of it when the client stages blocks, and reads them back", async () => {
+describe(`A server that receives and sends ${mib} MiB (BLOB_MEMORY_MIB sets it)`, () => {
+  it("holds only a small part in memory when a client uploads in blocks and downloads", async () => {
     await withServer(async (container, measure) => {
       const blob = container.getBlockBlobClient("blocks");
       const sent = createHash("sha256");
@@ -37,7 +37,7 @@ describe(`A server that takes and gives ${mib} MiB (BLOB_MEMORY_MIB sets it)`, (
     });
   });
 
-  it("holds little of it when all of it is in one request, and one answer", async () => {
+  it("holds only a small part in memory when a client uploads in one request and downloads in one answer", async () => {
     await withServer(async (container, measure) => {
       const blob = container.getBlockBlobClient("whole");
       const url = await blob.generateSasUrl({
@@ -56,7 +56,7 @@ describe(`A server that takes and gives ${mib} MiB (BLOB_MEMORY_MIB sets it)`, (
 
 type Measure = (what: string, work: () => Promise<unknown>) => Promise<void>;
 
-/** A server of its own, on LMDB and files, and a look at its memory after each piece of work. */
+/** A separate server, on LMDB and files, whose memory is checked after each piece of work. */
 async function withServer(
   work: (container: ContainerClient, measure: Measure) => Promise<void>,
 ): Promise<void> {

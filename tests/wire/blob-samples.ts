@@ -1,15 +1,18 @@
-/** A call of one operation, good for a container `docs` with a block blob `a` and an append blob `log`. */
+/** A request for one operation, valid for a container `docs` with a block blob `a` and an append blob `log`. */
 export interface BlobSample {
   readonly name: string;
   readonly method: string;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Letters of an account SAS, each alone enough, and its resource type; none if it may never. */
+  /**
+   * Letters of an account SAS, each sufficient alone, and its resource type; undefined if no account SAS
+   * suffices.
+   */
   readonly account: { readonly type: "s" | "c" | "o"; readonly letters: string } | undefined;
-  /** Letters of a blob's or a container's SAS that permit it, each alone enough; none if it may never. */
+  /** Letters of a blob's or container's SAS, each sufficient alone; undefined if no such SAS suffices. */
   readonly service: string | undefined;
-  /** Which level of public access lets strangers do it. */
+  /** The public access level that permits it without credentials. */
   readonly strangers?: "blob" | "container";
 }
 

@@ -22,7 +22,7 @@ export interface BlobSas {
   readonly rsct?: string;
 }
 
-/** A token for a blob or a container, as query text: what its version signs, written down plainly. */
+/** A token for a blob or a container, as query text: signs what its version prescribes, written out plainly. */
 export function blobSas(sas: BlobSas): string {
   const { container, blob, sv = VERSION, sp = "", st = "", si = "", sip = "", spr = "" } = sas;
   const { se = si === "" ? tomorrow() : "" } = sas;

@@ -6,13 +6,13 @@ import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { StorageWire } from "./storage-wire.ts";
 
 const BLOCKS = 24;
-/** Far more, together, than two sockets and a server hold of a download that nobody reads. */
+/** Far more than two sockets and a server together buffer of an unread download. */
 const BLOCK = Buffer.alloc(1 << 20, "old");
 /** Too large for a row. */
 const OTHER = Buffer.alloc(200_000, "new");
 
 describe("Two servers over the same data", () => {
-  it("let a slow reader of one have all of a blob that the other replaces", async () => {
+  it("let a slow reader of one server finish a blob that the other replaces", async () => {
     await withFolder(async (folder) => {
       const servers = [
         await startRowhouse(folder, ["--silent"]),
@@ -22,7 +22,8 @@ describe("Two servers over the same data", () => {
       try {
         await upload(reading!);
         const download = await begin(servers[0]!.blobUrl, reading!);
-        // What is let go of last would be freed behind what was let go of first.
+        // Contents are freed in the order of their release, so releasing others after it lets this one be
+        // freed.
         for (const path of ["/slow/blob", ...Array<string>(10).fill("/slow/other")]) {
           const put = { headers: { "x-ms-blob-type": "BlockBlob" }, body: OTHER };
           assert.equal((await writing!.send("PUT", path, put)).status, 201);
@@ -48,7 +49,7 @@ async function upload(wire: StorageWire): Promise<void> {
   assert.equal((await wire.send("PUT", "/slow/blob?comp=blocklist", { body })).status, 201);
 }
 
-/** A download of which nothing but the first bytes is read, until the rest is asked for. */
+/** A download whose first bytes are read, and the rest only on request. */
 async function begin(url: string, wire: StorageWire): Promise<{ rest(): Promise<number> }> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

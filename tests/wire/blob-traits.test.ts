@@ -29,7 +29,7 @@ after(async () => {
   await server.close();
 });
 
-/** What samples need; some of them delete it. */
+/** Creates what the samples need; some of them delete it. */
 async function prepare(): Promise<void> {
   await wire.send("PUT", "/docs?restype=container");
   await wire.send("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: "x" });
@@ -40,7 +40,7 @@ async function prepare(): Promise<void> {
 async function sendSample(sample: BlobSample, sas: string): Promise<HttpAnswer> {
   await prepare();
   const headers = { ...sample.headers };
-  // The source of a copy is judged by a token of its own.
+  // The source of a copy needs its own token.
   if (headers["x-ms-copy-source"]) {
     const { host } = new URL(server.urls.blob!);
     const source = `http://${host}/devstoreaccount1/docs/a`;
@@ -49,14 +49,14 @@ async function sendSample(sample: BlobSample, sas: string): Promise<HttpAnswer> 
   return wire.send(sample.method, sample.path, { body: sample.body, headers, sas });
 }
 
-it("There is a sample of every operation of the Blob service but one", () => {
+it("Every operation of the Blob service except Get Account Information has a sample", () => {
   assert.deepEqual(
     [...SAMPLES.map(({ name }) => name), "GetAccountInformation"].sort(),
     BLOB_OPERATIONS.map(({ name }) => name).sort(),
   );
 });
 
-it("A copy does not show its readers the signature by which its source was read", async () => {
+it("A copy does not reveal the signature that its source was read with", async () => {
   const copy = SAMPLES.find(({ name }) => name === "CopyBlob")!;
   const copied = await sendSample(copy, accountSas({ ss: "b", srt: "o", sp: "rwc" }));
   assert.equal(copied.status, 202);
@@ -66,7 +66,7 @@ it("A copy does not show its readers the signature by which its source was read"
   assert.match(list.body.toString(), /<CopySource>[^<]*sig=XXXXX<\/CopySource>/);
 });
 
-it("A copy reads what its caller may read: by a token for its target only what is open or has a token too", async () => {
+it("Copy Blob with a SAS for its target reads only public sources and sources with their own SAS", async () => {
   await prepare();
   const open = { headers: { "x-ms-blob-public-access": "blob" } };
   await wire.send("PUT", "/open?restype=container", open);
@@ -95,7 +95,7 @@ it("A copy reads what its caller may read: by a token for its target only what i
   assert.equal((await copy("/docs/a", accountSas({ ss: "b", srt: "o", sp: "rwc" }))).status, 202);
 });
 
-it("A blob's head has no body behind it, whatever empty parameters it is asked for with", async () => {
+it("The answer to HEAD of a blob has no body, even with empty parameters in the query", async () => {
   await prepare();
   for (let i = 0; i < 2; i++) {
     await wire.send("PUT", "/docs/log?comp=appendblock", { body: `block ${i}` });
@@ -112,7 +112,7 @@ for (const sample of SAMPLES) {
   const { account, service, strangers } = sample;
 
   describe(sample.name, () => {
-    it("is done for an account SAS that grants it, and refused to others", async () => {
+    it("needs an account SAS with its permission, resource type and service", async () => {
       const token = (sas: { sp: string; srt?: string; ss?: string }) =>
         accountSas({ ss: "b", ...sas });
       if (!account) {
@@ -122,7 +122,7 @@ for (const sample of SAMPLES) {
       }
       for (const letter of "rwdlacup") {
         const answer = await sendSample(sample, token({ sp: letter, srt: account.type }));
-        // A copy also needs to read.
+        // A copy also needs the read permission.
         if (account.letters.includes(letter) && sample.name !== "CopyBlob") {
           assert.notEqual(answer.status, 403, letter);
         } else if (!account.letters.includes(letter)) {
@@ -140,7 +140,7 @@ for (const sample of SAMPLES) {
       );
     });
 
-    it("is refused without credentials, but for what is public", async () => {
+    it("is refused without credentials, unless the container's public access level permits it", async () => {
       await prepare();
       const isRead = sample.method === "GET" || sample.method === "HEAD";
       for (const level of [undefined, "blob", "container"] as const) {
@@ -167,11 +167,11 @@ for (const sample of SAMPLES) {
   });
 
   if (ACCOUNT_SAMPLES.includes(sample)) continue;
-  describe(`${sample.name} with a SAS of its own`, () => {
+  describe(`${sample.name} with a SAS of a blob or container`, () => {
     const isBlob = BLOB_SAMPLES.includes(sample);
     const blob = decodeURIComponent(/^\/docs\/([^?]+)/.exec(sample.path)?.[1] ?? "");
 
-    it("is done where a letter permits it, and refused to others", async () => {
+    it("is permitted only by the letters that include it", async () => {
       for (const letter of BLOB_LETTERS) {
         for (const sas of [
           blobSas({ container: "docs", sp: letter }),
@@ -185,7 +185,7 @@ for (const sample of SAMPLES) {
       }
     });
 
-    it("is refused with a token for something else", async () => {
+    it("is refused with a token for another container or blob", async () => {
       for (const other of [
         blobSas({ container: "others", sp: BLOB_LETTERS }),
         blobSas({ container: "docs", blob: "other", sp: BLOB_LETTERS }),
@@ -194,7 +194,7 @@ for (const sample of SAMPLES) {
       }
     });
 
-    it("is refused when the name cannot be a container's, and when there is none", async () => {
+    it("is refused if the container's name is invalid, and if the container does not exist", async () => {
       const on = (name: string) =>
         wire.send(sample.method, sample.path.replace("docs", name), {
           body: sample.body,
@@ -204,7 +204,7 @@ for (const sample of SAMPLES) {
       assertStorageRefusedOrHead(await on("ab"), 400, "OutOfRangeInput");
       if (sample.name === "CreateContainer") return;
       const answer = await on("nobodys");
-      // The source of a copy is looked at first, and is not where this one says.
+      // The copy source is checked first, and this one does not exist.
       if (sample.name === "CopyBlob") assert.equal(answer.status, 400);
       else assertStorageRefusedOrHead(answer, 404, "ContainerNotFound");
     });
@@ -212,7 +212,7 @@ for (const sample of SAMPLES) {
 }
 
 describe("Get Account Information", () => {
-  it("is for every key and every token, about anything there is or is not", async () => {
+  it("is answered to every key and every token, at any path, whether or not it exists", async () => {
     for (const path of ["/", "/docs", "/nobodys/anything"]) {
       const target = `${path}?restype=account&comp=properties`;
       for (const method of ["GET", "HEAD"]) {
@@ -246,7 +246,7 @@ describe("A SAS of a blob or a container", () => {
     "2020-12-06",
     "2026-04-06",
   ]) {
-    it(`of version ${sv} is good for its blob, or for all of its container`, async () => {
+    it(`of version ${sv} is accepted for its blob, or for any blob of its container`, async () => {
       const headers = { "x-ms-version": "2026-04-06" };
       for (const blob of ["a", undefined]) {
         const sas = blobSas({ container: "docs", ...(blob && { blob }), sp: "r", sv });
@@ -255,7 +255,7 @@ describe("A SAS of a blob or a container", () => {
     });
   }
 
-  it("is good in time, from the right place, by the right protocol, and not otherwise", async () => {
+  it("is accepted only within its times, from its addresses and over its protocols", async () => {
     const sas = { container: "docs", blob: "a", sp: "r" };
     for (const good of [
       { ...sas, st: inHours(-1) },
@@ -278,7 +278,7 @@ describe("A SAS of a blob or a container", () => {
     assertRefused(scoped, "AuthenticationFailed");
   });
 
-  it("takes from a stored policy what it does not say itself, until the policy goes", async () => {
+  it("takes missing fields from a stored access policy, until the policy is removed", async () => {
     const policy = (body: string) =>
       wire.send("PUT", "/docs?restype=container&comp=acl", {
         body: `<SignedIdentifiers>${body}</SignedIdentifiers>`,
@@ -296,7 +296,7 @@ describe("A SAS of a blob or a container", () => {
     assertRefused(await get(sas), "AuthenticationFailed");
   });
 
-  it("that may only create does not replace, and does not touch what is there", async () => {
+  it("with only the create permission neither replaces an existing blob nor adds blocks to it", async () => {
     const headers = { "x-ms-blob-type": "BlockBlob" };
     const sas = blobSas({ container: "docs", sp: "c" });
     const put = (path: string) => wire.send("PUT", path, { sas, headers, body: "x" });
@@ -330,7 +330,7 @@ describe("A SAS of a blob or a container", () => {
       assert.equal(answer.header("content-language"), "de");
       assert.equal(answer.header("content-type"), "text/plain; charset=utf-8");
     }
-    // Its version does not sign them: whoever was given it could say what it likes.
+    // This version does not sign these overrides, so any holder of the token could choose them.
     const old = blobSas({
       container: "docs",
       blob: "a",
@@ -348,7 +348,7 @@ describe("A SAS of a blob or a container", () => {
 });
 
 describe("The version of a request", () => {
-  it("is the one set for those who name none, else the newest, for strangers", async () => {
+  it("without x-ms-version is DefaultServiceVersion; without that, the newest for anonymous reads", async () => {
     await prepare();
     await wire.send("PUT", "/docs?restype=container&comp=acl", {
       headers: { "x-ms-blob-public-access": "blob" },
@@ -372,7 +372,7 @@ function assertRefused(answer: HttpAnswer, code: string): void {
   assertStorageRefusedOrHead(answer, 403, code);
 }
 
-/** HEAD has the code in a header alone. */
+/** The answer to HEAD has the error code only in a header. */
 function assertStorageRefusedOrHead(answer: HttpAnswer, status: number, code: string): void {
   if (answer.body.length > 0) assertStorageRefused(answer, status, code);
   else assert.equal(`${answer.status} ${answer.header("x-ms-error-code")}`, `${status} ${code}`);

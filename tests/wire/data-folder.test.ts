@@ -9,11 +9,11 @@ import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { openLastingEngine, runsOverPostgres } from "../support/test-engine.ts";
 
 const KEY = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
-/** More than a row of the engine takes. */
+/** More than a row of the engine holds. */
 const LARGE = 200_000;
 
 describe("A data folder", () => {
-  it("gives a program the large blobs that the command wrote, and the command those of a program", async () => {
+  it("is shared by the command and an embedding program: each reads the large blobs that the other wrote", async () => {
     await withFolder(async (folder) => {
       await inProgram(folder, async (blobs) => {
         await blobs.getContainerClient("data").create();
@@ -37,7 +37,7 @@ describe("A data folder", () => {
   });
 });
 
-/** As the README of the server shows: nothing but an engine is given. */
+/** As the server's README shows: nothing but an engine is given. */
 async function inProgram(
   folder: string,
   work: (blobs: BlobServiceClient) => Promise<void>,

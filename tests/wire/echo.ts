@@ -6,10 +6,10 @@ import type { WireResponse } from "@rowhouse/server/operation";
 export class Echo {
   readonly seen: string[] = [];
   readonly aborted: string[] = [];
-  /** Answered in place of all that, if given. */
+  /** Replaces the whole answer, if set. */
   answer: (() => WireResponse) | undefined;
   gate: Promise<void> | undefined;
-  /** What is answered instead of the body. */
+  /** Replaces the body of the answer. */
   content: Uint8Array | undefined;
 
   readonly handle: Handle = (request) => {

@@ -1,4 +1,4 @@
-/** One HTTP answer as it came over a socket. */
+/** One HTTP answer, as received from a socket. */
 export class HttpAnswer {
   readonly status: number;
   readonly reason: string;
@@ -30,7 +30,7 @@ export class HttpAnswer {
     return JSON.parse(this.text);
   }
 
-  /** The items of a list, as clients loop over them. */
+  /** The items of a list, as clients read them. */
   items(): Record<string, unknown>[] {
     const { value } = this.json() as { value: Record<string, unknown>[] };
     return value;
@@ -43,7 +43,7 @@ export class HttpAnswer {
   }
 }
 
-/** Reads the first answer in `bytes`; undefined when it is not whole yet. `100 Continue` is passed over. */
+/** Parses the first answer in `bytes`; undefined if it is incomplete. `100 Continue` is skipped. */
 export function readAnswer(
   bytes: Buffer,
   { head, ended }: { readonly head: boolean; readonly ended: boolean },

@@ -12,8 +12,8 @@ import { KEY } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 
 /*
- * Bodies that are read as they arrive, in both lanes. `/take/N` puts a body into memory of N bytes, again
- * and again, and answers its digest; `/refuse` answers at once, `/begin` when it has some of it.
+ * Bodies that are read as they arrive, in both lanes. `/take/N` repeatedly reads the body into memory of N
+ * bytes and answers its digest; `/refuse` answers immediately, `/begin` once it has part of the body.
  */
 
 const LENGTH = 3_000_001;
@@ -22,7 +22,7 @@ const TAKE = "/take/";
 const NEXT = "GET /refuse HTTP/1.1\r\nHost: h\r\n\r\n";
 
 for (const lane of ["node", "fast"] as const) {
-  it(`A short body that comes later than its timeout is not done (${lane})`, async () => {
+  it(`A request whose body arrives after its timeout is not executed (${lane})`, async () => {
     const server = await startLocalServer({ lane });
     const wire = new TableWire({
       url: `${server.url}/${DEVELOPMENT_ACCOUNT.name}`,
@@ -45,7 +45,7 @@ for (const lane of ["node", "fast"] as const) {
     await server.close();
   });
 
-  describe(`A body that arrives (${lane})`, () => {
+  describe(`A body read as it arrives (${lane})`, () => {
     let server: HttpServer;
     let faults: unknown[];
     let begun: Promise<void>;
@@ -76,7 +76,7 @@ for (const lane of ["node", "fast"] as const) {
             begin();
             filled = await filling;
             digest.update(memory.subarray(0, filled));
-            // Some of it comes before the next is asked for.
+            // More bytes arrive before the next are requested.
             await new Promise(setImmediate);
           }
         } catch (error) {
@@ -96,7 +96,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual(faults, []);
     });
 
-    it("is read to its last byte and no further, however it is cut", async () => {
+    it("is read to its last byte and no further, however it is split", async () => {
       const body = patterned(LENGTH);
       const digest = createHash("sha256").update(body).digest("hex");
       for (const pieceBytes of [70_001, 1_000_000, LENGTH]) {
@@ -116,7 +116,7 @@ for (const lane of ["node", "fast"] as const) {
       }
     });
 
-    it("leaves the next request alone where there is room for it", async () => {
+    it("does not swallow the next request, even if the buffer has room for it", async () => {
       const body = patterned(LENGTH);
       const connection = await open();
       connection.write(head("/take/4000000", LENGTH));
@@ -129,7 +129,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("serves many connections at once, each with its own", async () => {
+    it("is not mixed up with those of other connections", async () => {
       await Promise.all(
         Array.from({ length: 8 }, async (_, i) => {
           const body = patterned(LENGTH + i);
@@ -145,7 +145,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("that nobody wants is passed over, and the next request is answered", async () => {
+    it("that the handler does not read is skipped, and the next request is answered", async () => {
       const connection = await open();
       connection.write(head("/refuse", LENGTH));
       assert.equal((await connection.answer()).text, "no");
@@ -155,7 +155,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("that somebody began to read is passed over too", async () => {
+    it("that the handler reads only in part is skipped too", async () => {
       const connection = await open();
       connection.write(head("/begin", LENGTH));
       connection.write(patterned(HALF));
@@ -166,7 +166,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("that is too long to pass over ends the connection with its answer", async () => {
+    it("that is unread and too long to skip makes the server close the connection after its answer", async () => {
       const connection = await open();
       connection.write(head("/refuse", 1_000_000_000));
       const answer = await connection.answer();
@@ -176,7 +176,7 @@ for (const lane of ["node", "fast"] as const) {
     });
 
     for (const how of ["destroy", "end"] as const) {
-      it(`tells its reader when the client leaves (${how})`, async () => {
+      it(`makes its reader fail when the client disconnects (${how})`, async () => {
         const connection = await open();
         connection.write(head("/take/100000", LENGTH));
         connection.write(patterned(LENGTH - 1));
@@ -189,7 +189,7 @@ for (const lane of ["node", "fast"] as const) {
   });
 }
 
-describe("A long body of a stranger", () => {
+describe("A long body of a request without credentials", () => {
   for (const lane of ["node", "fast"] as const) {
     it(`is refused before it is read (${lane})`, async () => {
       const any = { host: "127.0.0.1", port: 0 };

@@ -17,7 +17,7 @@ const SMALL = 20_000;
 
 for (const lane of ["node", "fast"] as const) {
   describe(`Large bodies (${lane})`, () => {
-    /** For one of them. */
+    /** Enough for one of the large bodies. */
     const room = new BodyRoom(2 * LARGE);
     let server: LocalServer;
     let wire: TableWire;
@@ -41,7 +41,7 @@ for (const lane of ["node", "fast"] as const) {
       await server.close();
     });
 
-    it("find room one after the other; who finds none is told that the server is busy, and may come again", async () => {
+    it("that find no room are refused with ServerBusy, and accepted again once there is room", async () => {
       const [first, second] = [await open(), await open()];
       const bytes = insertion("first", LARGE);
       first.write(bytes.subarray(0, LARGE / 2));
@@ -61,7 +61,7 @@ for (const lane of ["node", "fast"] as const) {
       second.destroy();
     });
 
-    it("leave their room when their client leaves", async () => {
+    it("release their room when their client disconnects", async () => {
       const connection = await open();
       connection.write(insertion("left", LARGE).subarray(0, LARGE / 2));
       await until(() => room.bytes > 0);
@@ -69,7 +69,7 @@ for (const lane of ["node", "fast"] as const) {
       await until(() => room.bytes === 0);
     });
 
-    it("take as much as the longest may where only their end tells how long they are", async () => {
+    it("in chunks reserve room for the longest body allowed, and are refused without it", async () => {
       const connection = await open();
       connection.write(inChunks(insertion("long", LARGE)));
       assert.equal((await connection.answer()).status, 503);
@@ -79,7 +79,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("are whole where they come in chunks and find room", async () => {
+    it("arrive whole in chunks if there is room", async () => {
       const roomy = await startLocalServer({ lane });
       const connection = await HttpConnection.open(new URL(roomy.url));
       const there = new TableWire({ url: `${roomy.url}/${name}`, account: name, key: KEY });
@@ -94,7 +94,7 @@ for (const lane of ["node", "fast"] as const) {
       await roomy.close();
     });
 
-    it("are not those in chunks that end soon", async () => {
+    it("do not include short ones in chunks, which need no room", async () => {
       const connection = await open();
       for (const bytes of [SMALL, 240_000]) {
         connection.write(inChunks(insertion(`short ${bytes}`, bytes)));
@@ -103,7 +103,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("take little more than their length, however short the chunks they come in", async () => {
+    it("in tiny chunks use little more memory than their length", async () => {
       const connection = await open();
       const bytes = insertion("crumbs", 200_000);
       const before = memoryInUse();
@@ -117,7 +117,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("take none where they are refused for what they are", async () => {
+    it("reserve no room if the request is refused for its signature", async () => {
       const connection = await open();
       const bytes = insertion("refused", LARGE).toString("latin1");
       connection.write(Buffer.from(bytes.replace(/SharedKeyLite .*/, "$&A"), "latin1"));
@@ -128,7 +128,7 @@ for (const lane of ["node", "fast"] as const) {
   });
 }
 
-/** The same request, its body in chunks. */
+/** The same request with its body in chunks. */
 function inChunks(request: Buffer, chunkBytes = 100_000): Buffer {
   const [head = "", body = ""] = request.toString("latin1").split("\r\n\r\n");
   const chunked = head.replace(/Content-Length: \d+/, "Transfer-Encoding: chunked");

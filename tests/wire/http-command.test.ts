@@ -28,11 +28,11 @@ async function get(url: string, path: string): Promise<HttpAnswer> {
 }
 
 describe("rowhouse", () => {
-  it("says what test containers wait for, serves the accounts of the environment, logs by request id, and keeps its data", async () => {
+  it("prints the lines that test containers wait for, serves AZURITE_ACCOUNTS, logs by request id, and keeps its data", async () => {
     await withFolder(async (folder) => {
       const accounts = { AZURITE_ACCOUNTS: `first1:${KEY};second:${OTHER_KEY}:${KEY}` };
       const log = join(folder, "logs", "debug.log");
-      // Every flag that the emulator's users give.
+      // Every flag that users of the emulator pass.
       const flags = [
         ...FREE,
         "--tableHost",
@@ -106,7 +106,7 @@ describe("rowhouse", () => {
       const [, newUrl = ""] = await again.until(LISTENING);
       const wire = new TableWire({ url: `${newUrl}/first1`, account: "first1", key: KEY });
       assert.equal((await wire.send("GET", "/Tables('Kept')")).status, 200);
-      // What is not implemented is an answer, not a fault of ours.
+      // A feature that is not implemented is answered, not logged as a fault.
       assert.equal((await wire.send("GET", "/Kept?$orderby=a")).status, 501);
       wire.close();
       again.signal("SIGINT");
@@ -115,7 +115,7 @@ describe("rowhouse", () => {
     });
   });
 
-  it("logs every request to the file of --debug also when it is silent", async () => {
+  it("logs every request to the file of --debug even with --silent", async () => {
     await withFolder(async (folder) => {
       const log = join(folder, "debug.log");
       const flags = ["--silent", "--inMemoryPersistence", ...FREE, "--debug", log];
@@ -129,7 +129,7 @@ describe("rowhouse", () => {
     });
   });
 
-  it("serves on where its log and its lines find no room", async () => {
+  it("keeps serving when its log file and standard output cannot be written", async () => {
     await withFolder(async (folder) => {
       const ask = `
         const [, url] = /TableEndpoint=([^;]*)/.exec(process.env.AZURE_STORAGE_CONNECTION_STRING);
@@ -137,7 +137,7 @@ describe("rowhouse", () => {
         ask().then(ask).then((status) => console.error("answered", status));`;
       const command = [...ROWHOUSE, "--inMemoryPersistence", ...FREE];
       const beside = ["--", process.execPath, "--eval", ask];
-      // No file of this process becomes longer than nothing.
+      // Files that this process writes must stay empty.
       const script = `trap '' XFSZ; ulimit -f 0; exec "$@" >${join(folder, "out")}`;
       for (const debug of [["--debug"], ["--debug", join(folder, "log")]]) {
         const { status, stderr } = spawnSync(
@@ -152,7 +152,7 @@ describe("rowhouse", () => {
     });
   });
 
-  it("serves over TLS, and ends at SIGTERM though a client stays connected", async () => {
+  it("serves over TLS, and ends at SIGTERM although a client stays connected", async () => {
     await withFolder(async (folder) => {
       const { cert, key } = selfSignedCertificate(new Date());
       mkdirSync(join(folder, "tls"));
@@ -187,25 +187,25 @@ describe("rowhouse", () => {
     });
   });
 
-  it("waits for a request under way at one signal, and ends at once at a second of another name", async () => {
+  it("waits for requests in progress at the first signal, and ends immediately at a second, different one", async () => {
     const server = new RowhouseCommand(["--inMemoryPersistence", ...FREE]);
     const [, url = ""] = await server.until(LISTENING);
     const connection = await HttpConnection.open(new URL(url));
     connection.write(
       "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{",
     );
-    // What comes later is answered: the head has been read.
+    // A later request is answered, so the head of the first has been read.
     assert.equal((await get(url, "/healthz")).status, 200);
     server.signal("SIGINT");
     await server.until(/shutting down: finishing requests in progress/, "stderr");
     server.signal("SIGTERM");
-    // By the signal itself.
+    // It was ended by the signal itself.
     assert.equal(await server.exited, null);
     assert.doesNotMatch(server.stderr, /"msg":"closed"/);
     connection.destroy();
   });
 
-  it("does not start with accounts that are none, and says why without their keys", async () => {
+  it("does not start with invalid accounts, and reports why without printing their keys", async () => {
     const command = new RowhouseCommand(["--inMemoryPersistence", ...FREE], {
       AZURITE_ACCOUNTS: "first1:not base64!",
     });
@@ -214,7 +214,7 @@ describe("rowhouse", () => {
     assert.doesNotMatch(command.stderr, /not base64!|\n {4}at /);
   });
 
-  it("does not start on a port that is taken", async () => {
+  it("does not start on a port that is in use", async () => {
     const first = new RowhouseCommand(["--inMemoryPersistence", ...FREE]);
     try {
       const [, url = ""] = await first.until(LISTENING);
@@ -222,7 +222,7 @@ describe("rowhouse", () => {
       const second = new RowhouseCommand(["--inMemoryPersistence", ...FREE, "--tablePort", port]);
       assert.equal(await second.exited, 2);
       assert.match(second.stderr, /rowhouse cannot start: .*EADDRINUSE/);
-      // The first serves on.
+      // The first one keeps serving.
       const options = { allowInsecureConnection: true };
       const connection = `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint=${url}/devstoreaccount1`;
       await TableClient.fromConnectionString(connection, "Still", options).createTable();
@@ -232,7 +232,7 @@ describe("rowhouse", () => {
     assert.equal(await first.exited, 0);
   });
 
-  it("ends with 2 when its workers cannot start", () =>
+  it("ends with exit code 2 if its workers cannot start", () =>
     withFolder(async (folder) => {
       const taken = createServer().listen(0, "127.0.0.1");
       await once(taken, "listening");

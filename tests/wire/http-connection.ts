@@ -42,7 +42,7 @@ export class HttpConnection {
     if (!this.socket.destroyed) this.socket.write(bytes);
   }
 
-  /** Says that no more requests will come, and goes on listening. */
+  /** Ends the sending side and keeps receiving. */
   end(): void {
     this.socket.end();
   }
@@ -51,7 +51,7 @@ export class HttpConnection {
     this.socket.destroy();
   }
 
-  /** The next answer. Rejects when the server ends the connection before it. */
+  /** The next answer. Rejects if the server closes the connection before it. */
   async answer({ head = false }: { readonly head?: boolean } = {}): Promise<HttpAnswer> {
     for (;;) {
       const read = readAnswer(this.#received, { head, ended: this.#ended });
@@ -66,7 +66,7 @@ export class HttpConnection {
     }
   }
 
-  /** Everything the server sends until it ends the connection. */
+  /** Everything that the server sends until it closes the connection. */
   async rest(): Promise<Buffer> {
     while (!this.#ended) await this.#change();
     return this.#received;

@@ -7,9 +7,7 @@ import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { turns, until } from "./turns.ts";
 
-/*
- * How connections live and end, in both lanes, over a handler that tests hold in their hands.
- */
+/* How connections live and end, in both lanes, over a handler that the tests control. */
 
 const GET = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 const ASKED = 10_000;
@@ -43,7 +41,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual(faults, []);
     });
 
-    it("carries request after request, pipelined or not", async () => {
+    it("carries one request after another, pipelined or not", async () => {
       const connection = await open();
       for (let i = 0; i < 3; i++) {
         connection.write(GET);
@@ -60,7 +58,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("takes a target with a whole address for its path, as proxies send it", async () => {
+    it("accepts a target in absolute form, as proxies send it, and uses its path", async () => {
       const connection = await open();
       for (const [target, path] of [
         ["http://h/a?b=http://c/d", "/a?b=http://c/d"],
@@ -75,7 +73,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("serves its requests one after the other", async () => {
+    it("processes its requests one after the other", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {
         release = resolve;
@@ -91,7 +89,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("keeps the body of a request that waits, whatever comes by others", async () => {
+    it("keeps the body of a waiting request intact while bytes arrive on other connections", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {
         release = resolve;
@@ -112,7 +110,7 @@ for (const lane of ["node", "fast"] as const) {
       for (const connection of connections) connection.destroy();
     });
 
-    it("is answered though its client says that it sends no more", async () => {
+    it("is answered although its client has ended its sending side", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {
         release = resolve;
@@ -126,7 +124,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.match((await connection.rest()).toString(), /^HTTP\/1\.1 200 OK\r\n.*\/a hello$/s);
     });
 
-    it("is answered all it sent before it said so, plain requests and others", async () => {
+    it("is answered every request that its client sent before ending its side, on both lanes", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {
         release = resolve;
@@ -145,7 +143,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.match(answers, /^HTTP\/1\.1 200 OK\r\n.*\r\n\/1 HTTP\/1\.1 200 OK\r\n.*\r\n\/2 $/s);
     });
 
-    it("that ends within a request is told so", async () => {
+    it("that ends in the middle of a request is answered 400", async () => {
       for (const part of ["G", GET.slice(0, -3), POST, `${POST}hell`]) {
         const connection = await open();
         connection.write(part);
@@ -160,7 +158,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual(echo.seen.length, echo.aborted.length);
     });
 
-    it("that breaks within a body harms nobody", async () => {
+    it("that breaks during a request body does not disturb other connections", async () => {
       const other = await open();
       for (let i = 0; i < 5; i++) {
         const connection = await open();
@@ -173,7 +171,7 @@ for (const lane of ["node", "fast"] as const) {
       other.destroy();
     });
 
-    it("that breaks within an answer harms nobody", async () => {
+    it("that breaks during an answer does not disturb other connections", async () => {
       echo.content = Buffer.alloc(3 * 1024 * 1024, "x");
       for (let i = 0; i < 3; i++) {
         const connection = await open();
@@ -187,7 +185,7 @@ for (const lane of ["node", "fast"] as const) {
       other.destroy();
     });
 
-    it("whose client does not read gets no more answers until it does", async () => {
+    it("whose client does not read is sent no more answers until it does", async () => {
       echo.content = Buffer.alloc(512 * 1024, "x");
       const connection = await open();
       connection.socket.pause();
@@ -202,7 +200,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("whose client does not read many small answers gets them all, whole, once it does", async () => {
+    it("whose client does not read many small answers receives all of them, whole, once it does", async () => {
       const connection = await open();
       connection.socket.pause();
       const count = 2_000;
@@ -218,7 +216,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("that breaks within an answer in parts lets go of what the parts come from", async () => {
+    it("that breaks during a streamed answer ends the source of the stream", async () => {
       let begun = 0;
       let ended = 0;
       async function* endless(): AsyncGenerator<Uint8Array> {
@@ -252,7 +250,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual([begun, faults], [2, []]);
     });
 
-    /** Answers each request with a page of the letter that it asks for. */
+    /** Answers each request with a page filled with the letter that it names. */
     function lendingServer(bytes: number): Promise<HttpServer> {
       return HttpServer.listen(
         {
@@ -272,7 +270,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     }
 
-    it("gets the pages it asked for among many that ask, too", async () => {
+    it("receives the pages that it requested while many other connections request pages", async () => {
       const bytes = 100_000;
       const lending = await lendingServer(bytes);
       const connections = await Promise.all(
@@ -281,7 +279,7 @@ for (const lane of ["node", "fast"] as const) {
       for (let round = 0; round < 20; round++) {
         const letterOf = (i: number) => String.fromCharCode(97 + ((i + round) % 26));
         for (const [i, connection] of connections.entries()) {
-          // Some ask for the next before they were answered.
+          // Some request the next page before they were answered.
           connection.write(GET.replace("/a", `/${letterOf(i)}`).repeat(1 + (i % 2)));
         }
         for (const [i, connection] of connections.entries()) {
@@ -295,7 +293,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual(faults, []);
     });
 
-    it("keeps a page that was lent to it until its client has taken it", async () => {
+    it("keeps a lent page unchanged until its client has received it", async () => {
       const bytes = 1_500_000;
       const letters = "abcdefghijklmnopqrstuvwxyz";
       const lending = await lendingServer(bytes);
@@ -318,7 +316,7 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual(faults, []);
     });
 
-    it("is refused a body beyond the handler's measure while it streams, and closed", async () => {
+    it("is refused a body over the handler's limit before the body arrives, and closed", async () => {
       const connection = await open();
       connection.write("POST /big HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n");
       const answer = await connection.answer();
@@ -328,7 +326,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    /** Answered while its chunks go on: as too large, or by a handler that never asks for them. */
+    /** Answered while chunks still arrive: as too large, or by a handler that never reads them. */
     const chunkedRequests: Record<string, () => void> = {
       "too large": () => {},
       unwanted: () => {
@@ -349,7 +347,7 @@ for (const lane of ["node", "fast"] as const) {
         return connection;
       };
 
-      it(`goes on behind a chunked body that is ${what}`, async () => {
+      it(`stays open after a chunked body that is ${what}`, async () => {
         const connection = await begin();
         for (let sent = 1; sent < 80; sent++) connection.write(CHUNK);
         connection.write(`0\r\n\r\n${GET}`);
@@ -357,9 +355,9 @@ for (const lane of ["node", "fast"] as const) {
         connection.destroy();
       });
 
-      it(`is ended when a chunked body that is ${what} does not`, async () => {
+      it(`is closed when a chunked body that is ${what} does not end`, async () => {
         const connection = await begin();
-        // Far more than is read for nothing and the systems of both ends hold.
+        // Far more than the server skips and both systems buffer.
         for (let sent = 1; sent < 2_000 && !connection.socket.readableEnded; sent++) {
           await new Promise<void>((taken) => connection.socket.write(CHUNK, () => taken()));
         }
@@ -369,7 +367,7 @@ for (const lane of ["node", "fast"] as const) {
       });
     }
 
-    it("goes on behind a body that is only somewhat too large", async () => {
+    it("stays open after a body that is only slightly too large", async () => {
       const connection = await open();
       const length = 5 * 1024 * 1024;
       connection.write(POST.replace("/a", "/big").replace("5", String(length)));
@@ -380,7 +378,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("may announce a body that is not wanted, and goes on behind it", async () => {
+    it("stays open after a body that the handler does not read", async () => {
       const handle = echo.handle;
       const ignoring = await HttpServer.listen(
         {
@@ -403,7 +401,7 @@ for (const lane of ["node", "fast"] as const) {
       await ignoring.close();
     });
 
-    it("that asks for thousands of things at once is not read further than answers go", async () => {
+    it("with thousands of pipelined requests is read no faster than it is answered", async () => {
       let taken = 0;
       const count = () => taken++;
       subscribe("http.server.request.start", count);
@@ -412,7 +410,7 @@ for (const lane of ["node", "fast"] as const) {
         release = resolve;
       });
       const connection = await open();
-      // What the fast lane does not know, so that node:http has it all.
+      // The fast lane hands this header to node:http, with all requests after it.
       const asked = GET.replace("Host", "TE: trailers\r\nHost");
       connection.write(asked.repeat(ASKED));
       await until(() => taken > 0);
@@ -426,7 +424,7 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
-    it("that is idle does not keep a server from closing, that is busy does", async () => {
+    it("that is idle does not keep a server from closing, and one with a request in progress does", async () => {
       const idle = await open();
       idle.write(GET);
       await idle.answer();

@@ -3,7 +3,7 @@ import { type Message, parseTranscripts } from "./raw-exchange.ts";
 import { BATCH_TYPE, changeset } from "./table-batch.ts";
 import { hmac } from "./table-wire.ts";
 
-/** A request in parts, so that it can be damaged in each. */
+/** A request in parts, so that each part can be damaged. */
 export interface Plain {
   readonly verb: string;
   readonly target: string;
@@ -16,7 +16,7 @@ const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
 
-/** The recorded requests and a sample of every operation, each with a signature of the recorded time. */
+/** The recorded requests and a sample of every operation, each signed for the recorded time. */
 export function corpus(): Plain[] {
   const file = new URL("table-exchanges.txt", import.meta.url);
   const recorded = parseTranscripts(readFileSync(file, "utf8")).map(({ request }) =>
@@ -67,7 +67,7 @@ export function corpus(): Plain[] {
   ];
 }
 
-/** A request as it travels, with the length its body has unless its headers say otherwise. */
+/** The bytes of a request, with its body's length unless its headers say otherwise. */
 export function print({ verb, target, version, headers, body }: Plain): string {
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join("");
   return `${verb} ${target} ${version}\r\n${lines}\r\n${body}`;

@@ -3,20 +3,20 @@ import { openTestEngine } from "../support/test-engine.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 
-/** When the recorded requests were made; their signatures are of this time. */
+/** When the recorded requests were made; their signatures are for this time. */
 const NOW = Date.UTC(2021, 0, 6, 1, 1, 30);
-/** Nothing that is answered takes this long, on the busiest machine; what does, hangs. */
+/** No answer takes this long, even on the busiest machine; a server that needs longer hangs. */
 const HANG_MS = 60_000;
 
 export interface Reply {
-  /** All that came until the server ended the connection. */
+  /** All bytes received until the server closed the connection. */
   readonly bytes: string;
   readonly hung: boolean;
 }
 
 /**
- * Two servers in one state, which the same requests keep the same: one reads with node:http alone,
- * the other with the fast lane in front. Time stands still, so answers differ by their ids only.
+ * Two servers in the same state, which receive the same requests: one reads with node:http alone, the other
+ * with the fast lane in front. Time stands still, so answers differ only in their ids.
  */
 export class LanePair {
   readonly #servers: readonly LocalServer[];
@@ -44,13 +44,13 @@ export class LanePair {
     return new LanePair(servers, faults);
   }
 
-  /** Sends bytes to both, piece by piece, then ends its side; reads what each says. */
+  /** Sends bytes to both, piece by piece, then ends the sending side; returns the bytes that each server sends. */
   async send(pieces: readonly (string | Uint8Array)[]): Promise<{ node: Reply; fast: Reply }> {
     const [node, fast] = await Promise.all(this.#servers.map(({ url }) => exchange(url, pieces)));
     return { node: node!, fast: fast! };
   }
 
-  /** What neither server could tell in an answer: bugs, all of them. */
+  /** Faults that neither server could report in an answer: all of them are bugs. */
   get faults(): readonly unknown[] {
     return this.#faults;
   }
@@ -79,8 +79,8 @@ async function exchange(url: string, pieces: readonly (string | Uint8Array)[]): 
 }
 
 /**
- * Without what no two answers share: ids, and how long the engine took. Nor do they share `100 Continue`:
- * to a request that waits behind another, node:http says it or not.
+ * Removes what differs between any two answers: ids, and the engine's time. Also removes `100 Continue`, which
+ * node:http sends or omits for a request that waits behind another.
  */
 function generalised(text: string): string {
   return text

@@ -5,8 +5,8 @@ import { corpus, type Plain, print } from "./http-corpus.ts";
 import { LanePair } from "./http-lane-pair.ts";
 
 /*
- * Two readers of one protocol must not disagree on a byte: every request goes through both lanes,
- * whole and damaged, and must be answered the same.
+ * Two readers of one protocol must not disagree on a byte: every request is sent through both lanes, whole and
+ * damaged, and must be answered the same.
  */
 
 const seed = Number(process.env.LANES_SEED ?? Date.now() % 1_000_000);
@@ -21,7 +21,7 @@ after(async () => {
   await pair.close();
 });
 
-/** Sends to both, and demands one answer. */
+/** Sends to both, and checks that the answers are equal. */
 async function agree(pieces: readonly (string | Uint8Array)[]): Promise<string> {
   const { node, fast, shown } = await ask(pieces);
   assert.equal(fast, node, shown);
@@ -29,9 +29,9 @@ async function agree(pieces: readonly (string | Uint8Array)[]): Promise<string> 
 }
 
 /**
- * The same where bytes follow that nobody can read, or where a body ends too soon. At these node:http
- * gives the connection up, and with it what it has not answered yet; what it says last depends on how
- * the bytes came. Up to there both must say the same.
+ * The same for requests followed by unreadable bytes or with an incomplete body. At these, node:http closes the
+ * connection and drops unsent answers; its last answer depends on how the bytes arrived. Up to there the
+ * answers must be equal.
  */
 async function agreeUpToDamage(pieces: readonly (string | Uint8Array)[]): Promise<void> {
   const { node, fast, shown } = await ask(pieces);
@@ -39,7 +39,7 @@ async function agreeUpToDamage(pieces: readonly (string | Uint8Array)[]): Promis
   if (fast === node && !node.includes("\r\nConnection: close\r\n")) return;
   const [ours, theirs] = [fast.replace(farewell, ""), node.replace(farewell, "")];
   if (!ours.startsWith(theirs) && !theirs.startsWith(ours)) assert.equal(fast, node, shown);
-  // One server may have done what the other has not, behind what it answered last: they begin anew.
+  // After its last answer one server may have executed what the other has not, so both start again.
   await pair.close();
   pair = await LanePair.open();
 }
@@ -57,7 +57,7 @@ async function ask(pieces: readonly (string | Uint8Array)[]) {
 }
 
 describe("Both lanes answer the same", () => {
-  it("to every request there is", async () => {
+  it("to every recorded request and every sample", async () => {
     for (const request of requests) {
       const answer = await agree([print(request)]);
       assert.match(answer, /^HTTP\/1\.1 \d{3} /, print(request));
@@ -68,13 +68,13 @@ describe("Both lanes answer the same", () => {
     await agree([requests.map(print).join("")]);
   });
 
-  it("to a request cut at any byte", async () => {
+  it("to a request split at any byte", async () => {
     const whole = print(requests.find(({ verb, body }) => verb === "PUT" && body.length > 0)!);
     for (let at = 1; at < whole.length; at++) await agree([whole.slice(0, at), whole.slice(at)]);
     await agree([...whole]);
   });
 
-  it("to a request that ends in its head, wherever", async () => {
+  it("to a request that ends anywhere in its head", async () => {
     const whole = print(requests.find(({ verb }) => verb === "GET")!);
     for (let at = 0; at < whole.length; at++) await agree([whole.slice(0, at)]);
   });
@@ -85,7 +85,7 @@ describe("Both lanes answer the same", () => {
     });
   }
 
-  it(`to requests varied at random, ${rounds} times (seed ${seed}, LANES_SEED repeats it)`, async () => {
+  it(`to randomly varied requests, ${rounds} times (seed ${seed}, LANES_SEED repeats it)`, async () => {
     const dice = new Dice(seed);
     for (let round = 0; round < rounds; round++) {
       const text = dice.some(3, () => print(vary(dice.pick(requests), dice))).join("");
@@ -93,7 +93,7 @@ describe("Both lanes answer the same", () => {
     }
   });
 
-  it(`to requests damaged at random, up to the damage, ${rounds} times (seed ${seed}, LANES_SEED repeats it)`, async () => {
+  it(`to randomly damaged requests, up to the damage, ${rounds} times (seed ${seed}, LANES_SEED repeats it)`, async () => {
     const dice = new Dice(seed);
     for (let round = 0; round < rounds; round++) {
       let text = dice.some(3, () => print(vary(dice.pick(requests), dice))).join("");
@@ -103,7 +103,7 @@ describe("Both lanes answer the same", () => {
   });
 });
 
-/** What HTTP allows seldom, or never. */
+/** Requests that HTTP rarely allows, or never. */
 function oddities(): Record<string, () => string[]> {
   const get = requests.find(({ verb, target }) => verb === "GET" && target.endsWith("/Tables"))!;
   const put = requests.find(({ verb, body }) => verb === "PUT" && body.length > 0)!;
@@ -284,7 +284,7 @@ function oddities(): Record<string, () => string[]> {
   };
 }
 
-/** Random choices that a seed decides. */
+/** Random choices that a seed determines. */
 class Dice {
   readonly #random: () => number;
 
@@ -300,7 +300,7 @@ class Dice {
     return list[this.below(list.length)]!;
   }
 
-  /** One to `max` of what is drawn. */
+  /** Draws one to `max` values. */
   some<T>(max: number, draw: () => T): T[] {
     return Array.from({ length: 1 + this.below(max) }, draw);
   }
@@ -315,7 +315,7 @@ class Dice {
   }
 }
 
-/** A change that leaves a request one that can be read; what it means may be nothing. */
+/** A change after which the request is still readable, though perhaps meaningless. */
 function vary(request: Plain, dice: Dice): Plain {
   const { headers } = request;
   const free = headers.filter(([name]) => name !== "Content-Length" && name !== "Host");
@@ -366,7 +366,7 @@ const PECULIAR: readonly (readonly [string, string])[] = [
   ["Long", "x".repeat(17_000)],
 ];
 
-/** A change of any bytes, most of them in heads, where parsers live. */
+/** A change of any bytes, most of them in heads, where parsers work. */
 function damage(text: string, dice: Dice): string {
   const at = dice.below(dice.below(5) > 0 ? Math.min(text.length, 700) : text.length);
   const rest = text.slice(at);

@@ -13,12 +13,10 @@ import type { BodySource } from "@rowhouse/server/http/raw-request";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 
-/*
- * What becomes of a client that is refused while it sends a body too long to be read for nothing.
- */
+/* What happens to a client that is refused while it sends a body too long to skip. */
 
 const MIB = 1_048_576;
-/** More than the systems of both ends hold: once it is sent, the server has read of it. */
+/** More than both systems buffer: once it is sent, the server has read part of it. */
 const PUSH = Buffer.alloc(16 * MIB, "x");
 const CHUNK = `100000\r\n${"x".repeat(MIB)}\r\n`;
 
@@ -36,14 +34,14 @@ const kinds = [
 ] as const;
 
 for (const { kind, header, ...settings } of kinds) {
-  describe(`A client refused in mid-body (${kind})`, () => {
+  describe(`A client refused while it sends its body (${kind})`, () => {
     let now: number;
     let seen: string[];
     let faults: unknown[];
     let lingering: LingeringCloses;
     let server: HttpServer;
     let connection: HttpConnection;
-    /** What the handler does first. */
+    /** Runs in the handler before the refusal. */
     let prepare: (body: BodySource) => Promise<void> | undefined;
     beforeEach(async () => {
       now = 0;
@@ -68,27 +66,27 @@ for (const { kind, header, ...settings } of kinds) {
       assert.deepEqual([seen, faults], [["/big"], []]);
     });
 
-    /** Begins a request whose body goes on for so long. */
+    /** Starts a request with a body framed like this. */
     function begin(framing: string): void {
       connection.write(`PUT /big HTTP/1.1\r\nHost: h\r\n${header}${framing}\r\n\r\n`);
     }
     const announce = (bytes: number) => begin(`Content-Length: ${bytes}`);
 
-    /** Resolves when the system has taken all of it; rejects when the server is gone. */
+    /** Resolves when the system has accepted all bytes; rejects when the server has closed the connection. */
     function push(bytes: string | Uint8Array): Promise<void> {
       return new Promise((resolve, reject) => {
         connection.socket.write(bytes, (error) => (error ? reject(error) : resolve()));
       });
     }
 
-    /** Has heard the answer, and that no other comes. */
+    /** Checks that the refusal arrives, and no other answer. */
     async function refused(): Promise<void> {
       const answer = await connection.answer();
       assert.deepEqual([answer.status, answer.text], [403, "no"]);
       assert.equal((await connection.rest()).length, 0);
     }
 
-    /** Resolves when the server has let go of the connection. */
+    /** Resolves when the server has closed the connection. */
     async function gone(): Promise<void> {
       connection.socket.on("error", () => {});
       while (!connection.socket.destroyed) await push("x").catch(() => {});
@@ -103,7 +101,7 @@ for (const { kind, header, ...settings } of kinds) {
       },
     };
     for (const [when, preparation] of Object.entries(preparations)) {
-      it(`hears the answer though it reads only once it has sent 40 MiB, if that is made ${when}`, async () => {
+      it(`receives the answer although it reads only after sending 40 MiB, if the refusal comes ${when}`, async () => {
         prepare = preparation;
         connection.socket.pause();
         announce(40 * MIB);
@@ -116,7 +114,7 @@ for (const { kind, header, ...settings } of kinds) {
       });
     }
 
-    it("hears the answer though it reads only once it has sent 40 MiB in chunks", async () => {
+    it("receives the answer although it reads only after sending 40 MiB in chunks", async () => {
       connection.socket.pause();
       begin("Transfer-Encoding: chunked");
       await push(CHUNK.repeat(40));
@@ -129,7 +127,7 @@ for (const { kind, header, ...settings } of kinds) {
       "in chunks": ["Transfer-Encoding: chunked", CHUNK.repeat(12)],
     };
     for (const [length, [framing, sent]] of Object.entries(bodies)) {
-      it(`hears the answer behind a body ${length} also where it asks for the connection to be closed`, async () => {
+      it(`receives the answer after a body ${length}, even with Connection: close`, async () => {
         connection.socket.pause();
         begin(`Connection: close\r\n${framing}`);
         await push(sent);
@@ -138,7 +136,7 @@ for (const { kind, header, ...settings } of kinds) {
       });
     }
 
-    it("asks in vain for more behind the body", async () => {
+    it("gets no answer to a second request after the body", async () => {
       announce(UNWANTED_BYTES_MAX + MIB);
       await refused();
       await push(Buffer.alloc(UNWANTED_BYTES_MAX + MIB));
@@ -147,7 +145,7 @@ for (const { kind, header, ...settings } of kinds) {
       await once(connection.socket, "close");
     });
 
-    it("asks in vain for more behind chunks that went on for too long", async () => {
+    it("gets no answer to a second request after chunks that went on for too long", async () => {
       begin("Transfer-Encoding: chunked");
       await push(CHUNK.repeat(UNWANTED_BYTES_MAX / MIB + 2));
       await refused();
@@ -156,7 +154,7 @@ for (const { kind, header, ...settings } of kinds) {
       await once(connection.socket, "close");
     });
 
-    it("is cut when its time is over, though it goes on sending", async () => {
+    it("is cut when its time is over, although it keeps sending", async () => {
       announce(100_000 * MIB);
       await refused();
       while (now < LINGER_MS_MAX) {
@@ -170,7 +168,7 @@ for (const { kind, header, ...settings } of kinds) {
       await gone();
     });
 
-    it("is cut when nothing comes of it any more", async () => {
+    it("is cut when it stops sending", async () => {
       announce(100_000 * MIB);
       await refused();
       now += LINGER_STILL_MS_MAX;
@@ -188,12 +186,12 @@ for (const { kind, header, ...settings } of kinds) {
     it("does not keep the server from closing", async (t) => {
       announce(100_000 * MIB);
       await refused();
-      // Its last resort, which cuts whoever is left.
+      // The last resort of close, which cuts all remaining connections.
       t.mock.timers.enable({ apis: ["setTimeout"] });
       await server.close();
     });
 
-    it("is cut with its answer by a server that closes", async (t) => {
+    it("receives its answer and is cut by a server that is closing", async (t) => {
       let release = () => {};
       prepare = () => {
         return new Promise((resolve) => {

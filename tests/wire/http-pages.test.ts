@@ -21,8 +21,8 @@ before(async () => {
 });
 after(() => server.close());
 
-describe("Pages beside a service", () => {
-  it("are read with GET and HEAD, and refuse every other verb", async () => {
+describe("Operational pages next to a service", () => {
+  it("answer GET and HEAD, and refuse every other method", async () => {
     for (const path of PAGES) {
       assert.equal((await send(server.url, "GET", path, "h")).status, 200, path);
       const head = await send(server.url, "HEAD", path, "h");
@@ -34,7 +34,7 @@ describe("Pages beside a service", () => {
     }
   });
 
-  it("are not in the way of tables where the host names the account", async () => {
+  it("do not hide tables of the same name if the host names the account", async () => {
     const host = `${NAME}.table.localhost`;
     const wire = new TableWire({ url: server.url, account: NAME, key: KEY });
     const headers = { Host: host };
@@ -49,7 +49,7 @@ describe("Pages beside a service", () => {
     wire.close();
   });
 
-  it("are not in the way of queues and of blobs there", async () => {
+  it("do not hide queues and blobs of the same name there", async () => {
     const { queue = "", blob = "" } = server.urls;
     for (const [url, service] of [
       [queue, "queue"],
@@ -72,7 +72,7 @@ describe("Pages beside a service", () => {
 
 const BLOCK_BLOB = { "x-ms-blob-type": "BlockBlob" };
 
-/** One request over a connection of its own, signed for the account. */
+/** One request on its own connection, signed for the account. */
 async function send(
   url: string,
   verb: string,

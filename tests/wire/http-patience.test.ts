@@ -18,7 +18,7 @@ import { turns, until } from "./turns.ts";
 const GET = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
 
-describe("The fast lane's patience", () => {
+describe("The fast lane", () => {
   const echo = new Echo();
   let now = 0;
   const lingering = new LingeringCloses(() => now);
@@ -47,7 +47,7 @@ describe("The fast lane's patience", () => {
   });
   const TIMEOUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
 
-  it("with a head that drips in ends a minute after its first byte", async () => {
+  it("closes a connection a minute after the first byte of a head that trickles in", async () => {
     const connection = await HttpConnection.open(await url());
     const start = GET.slice(0, 20);
     for (const [i, byte] of [...start].entries()) {
@@ -66,7 +66,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with a body that drips in ends five minutes after its first byte", async () => {
+  it("closes a connection five minutes after the first byte of a request whose body trickles in", async () => {
     const connection = await HttpConnection.open(await url());
     connection.write(POST);
     await arrived(POST.length);
@@ -80,7 +80,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with a long body that nobody wants ends five minutes after its first byte", async () => {
+  it("closes a connection five minutes after the first byte of a request with a long unread body", async () => {
     const connection = await HttpConnection.open(await url());
     const head = POST.replace("5", "1000000");
     connection.write(head);
@@ -97,7 +97,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with a body that nobody wants behind an answer that streamed ends when nothing moves", async () => {
+  it("limits a connection's idle time while it skips a body behind a streamed answer", async () => {
     echo.answer = () => ({
       status: 200,
       headers: ["Content-Length", "2"],
@@ -117,7 +117,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with an idle client ends after its keep-alive time, counted from the last answer", async () => {
+  it("closes an idle connection after the keep-alive time, counted from its last answer", async () => {
     const connection = await HttpConnection.open(await url());
     for (let i = 0; i < 3; i++) {
       now += KEEP_ALIVE_SECONDS * 1000 + SWEEP_MS;
@@ -131,7 +131,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with a request begins anew when its first byte comes, however long it was idle", async () => {
+  it("starts a request's time at its first byte, however long the connection was idle", async () => {
     const connection = await HttpConnection.open(await url());
     connection.write(GET);
     await connection.answer();
@@ -146,7 +146,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with a handler that takes its time does not end", async () => {
+  it("does not close a connection while its handler is working", async () => {
     let release = () => {};
     echo.gate = new Promise((resolve) => {
       release = resolve;
@@ -162,7 +162,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  it("with four mebibytes in small pieces joins them once", async () => {
+  it("answers a body of two mebibytes in small pieces as too large", async () => {
     const body = "x".repeat(2 * 1024 * 1024);
     const connection = await HttpConnection.open(await url());
     connection.write(POST.replace("5", String(body.length)));
@@ -171,7 +171,7 @@ describe("The fast lane's patience", () => {
     connection.destroy();
   });
 
-  /** Resolves once the newest connection has delivered so many bytes to the lane. */
+  /** Resolves once the newest connection has delivered this many bytes to the lane. */
   function arrived(bytes: number): Promise<void> {
     return until(() => [...sockets].at(-1)?.bytesRead === bytes);
   }

@@ -9,25 +9,25 @@ import { BATCH_TYPE, changeset, readBatch } from "./table-batch.ts";
 import { TableWire } from "./table-wire.ts";
 
 /*
- * Whatever comes in: an answer of the service or of HTTP, never a 5xx, never silence, never an end of
- * the server. fast-check prints the seed of a failure.
+ * For any input: an answer of the service or of HTTP, never a 5xx, never silence, never a crash. fast-check
+ * prints the seed of a failure.
  */
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/** Nothing that is answered takes this long, on the busiest machine. */
+/** No answer takes this long, even on the busiest machine. */
 const HANG_MS = 60_000;
-/** How much longer than usual to look. */
+/** How much longer than usual to search. */
 const times = Number(process.env.FUZZ_TIMES ?? 1);
 const bytes = fc.uint8Array({ maxLength: 300 });
-/** Text that HTTP lets through as target or value, but for spaces. */
+/** Text that HTTP allows as a target or value, except spaces. */
 const visible = fc.string({
   unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
   maxLength: 40,
 });
 
 for (const lane of ["node", "fast"] as const) {
-  describe(`A server that is sent anything (${lane})`, () => {
+  describe(`A server that receives random input (${lane})`, () => {
     let server: LocalServer;
     let wire: TableWire;
     const faults: unknown[] = [];
@@ -48,7 +48,7 @@ for (const lane of ["node", "fast"] as const) {
       await server.close();
     });
 
-    it("says 400 to random bytes, or nothing", async () => {
+    it("answers random bytes with a 4xx status or nothing", async () => {
       const start = fc.constantFrom(
         "",
         "GET ",
@@ -66,7 +66,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("refuses random targets in the service's words", async () => {
+    it("answers random targets with success or a well-formed error", async () => {
       const segment = fc.oneof(
         visible,
         fc.constantFrom(
@@ -124,7 +124,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("refuses random headers in the service's words", async () => {
+    it("answers random headers with success or a well-formed error", async () => {
       const name = fc.constantFrom(
         "Accept",
         "Content-Type",
@@ -182,7 +182,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("refuses random bodies in the service's words, and keeps nothing of them", async () => {
+    it("answers random bodies with success or a well-formed error", async () => {
       const member = fc.tuple(
         fc.oneof(
           visible,
@@ -211,8 +211,8 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("refuses damaged batches and documents, and keeps nothing of them", async () => {
-      // Random entities may stand in the other table, in this very partition.
+    it("answers damaged batches and documents with success or a well-formed error, and applies no partial batch", async () => {
+      // Random entities may be in the other table, in this very partition.
       await wire.send("POST", "/Tables", { body: { TableName: "Batches" } });
       const batch = changeset([
         { method: "PUT", path: "/Batches(PartitionKey='b',RowKey='1')", body: {} },
@@ -248,7 +248,7 @@ for (const lane of ["node", "fast"] as const) {
           });
           assertAnswer(answer);
           const list = await wire.send("GET", "/Batches?$filter=PartitionKey%20eq%20'b'");
-          // Both, or neither: a batch is never half done, whatever it was made of.
+          // Both writes or neither: a batch is never applied in part, whatever it contained.
           if (answer.status !== 202 || readBatch(answer).some(({ status }) => status >= 400)) {
             assert.deepEqual(list.items(), [], body);
           }
@@ -268,7 +268,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    /** All a server says to these bytes; a server that neither speaks nor ends has hung. */
+    /** All that a server sends in answer to these bytes; a server that neither answers nor closes has hung. */
     async function exchange(sent: Uint8Array, ends: boolean): Promise<string> {
       const connection = await HttpConnection.open(new URL(server.url));
       connection.write(sent);
@@ -288,11 +288,11 @@ for (const lane of ["node", "fast"] as const) {
   });
 }
 
-/** Done, or refused in a form of the service. 501 says that something is known and not there. */
+/** Success, or a refusal in a form of the service. 501 means that a known feature is missing. */
 function assertAnswer(answer: HttpAnswer): void {
   assert.equal(answer.status < 500 || answer.status === 501, true, String(answer));
   if (answer.status < 400) return;
-  // node:http refuses what is no HTTP with a bare status.
+  // node:http refuses malformed HTTP with a bare status.
   if (answer.header("x-ms-request-id") === undefined)
     assert.equal(answer.body.length, 0, String(answer));
   else assert.equal(readRefusal(answer).code, answer.header("x-ms-error-code"));

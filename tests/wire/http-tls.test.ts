@@ -37,13 +37,13 @@ describe("Over TLS", () => {
     await server.close();
   });
 
-  it("the tests' certificate is one", () => {
+  it("the tests' certificate is valid", () => {
     const read = new X509Certificate(certificate.cert);
     assert.equal(read.subjectAltName, "DNS:localhost, IP Address:127.0.0.1");
     assert.equal(read.verify(read.publicKey), true);
   });
 
-  it("requests are served, and addresses say https", async () => {
+  it("requests are served, and addresses begin with https", async () => {
     assert.match(server.url, /^https:\/\/127\.0\.0\.1:\d+$/);
     const answer = await wire.send("POST", "/People", { body: { PartitionKey: "p", RowKey: "r" } });
     assert.equal(answer.status, 201);
@@ -52,7 +52,7 @@ describe("Over TLS", () => {
     assert.match(read.text, /"odata\.metadata":"https:/);
   });
 
-  it("signatures that demand HTTPS are good", async () => {
+  it("signatures that require HTTPS are accepted", async () => {
     for (const token of [
       tableSas(target, "People", { spr: "https" }),
       accountSas(target, { spr: "https" }),
@@ -61,14 +61,14 @@ describe("Over TLS", () => {
     }
   });
 
-  it("bearer tokens are taken, which plain HTTP refuses", async () => {
+  it("bearer tokens are accepted, and requests without credentials are refused", async () => {
     const as = { kind: "bearer", token: "good" } as const;
     assert.equal((await wire.send("GET", "/Tables", { as })).status, 200);
     const answer = await wire.send("GET", "/Tables", { as: { kind: "none" } });
     assertRefused(answer, { status: 403, code: "AuthenticationFailed" });
   });
 
-  it("plain HTTP gets no answer, and others get theirs", async () => {
+  it("plain HTTP is not answered, and does not disturb HTTPS", async () => {
     const plain = await HttpConnection.open(new URL(server.url.replace("https:", "http:")));
     plain.write("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
     assert.doesNotMatch((await plain.rest()).toString("latin1"), /200 OK/);
@@ -76,7 +76,7 @@ describe("Over TLS", () => {
     assert.equal((await wire.send("GET", "/Tables")).status, 200);
   });
 
-  it("clients that stop reading are cut in the end", async () => {
+  it("the server has a socket timeout for clients that stop reading", async () => {
     const limits: number[] = [];
     const note = (message: unknown) => {
       assert.ok(message instanceof Object && "server" in message);
@@ -89,7 +89,7 @@ describe("Over TLS", () => {
     assert.deepEqual(limits, [STILL_MS_MAX]);
   });
 
-  it("a server closes though clients are silent or idle", async () => {
+  it("a server closes although clients are silent or idle", async () => {
     const other = await startLocalServer({ tls: certificate });
     const url = new URL(other.url);
     const silent = await HttpConnection.open(url, certificate.cert);

@@ -9,7 +9,7 @@ export interface LocalServer {
   close(): Promise<void>;
 }
 
-/** A Rowhouse of this process, over the test engine and for the development account unless told otherwise. */
+/** A Rowhouse in this process, by default over the test engine and for the development account. */
 export async function startLocalServer(options: Partial<ServerOptions> = {}): Promise<LocalServer> {
   const server = await startServer({
     accounts: new Accounts([DEVELOPMENT_ACCOUNT]),

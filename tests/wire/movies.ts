@@ -9,8 +9,8 @@ export interface Movie {
 }
 
 /**
- * Reads the films of a folder, from whatever JSON there is in it: files with an array, with objects
- * that hold arrays, or with an object a line. Names of members may differ a little between sources.
+ * Reads the films of a folder from whatever JSON it contains: files with an array, with objects that contain
+ * arrays, or with one object per line. Member names may differ a little between sources.
  */
 export function readMovies(folder: string): Movie[] {
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -41,7 +41,7 @@ function parse(text: string): unknown {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Every object that has a title, at whatever depth. */
+/** Every object that has a title, at any depth. */
 function recordsIn(value: unknown): Fields[] {
   if (Array.isArray(value)) return value.flatMap(recordsIn);
   if (typeof value !== "object" || value === null) return [];
@@ -78,7 +78,7 @@ function namesIn(value: unknown): string[] {
   ] as string[];
 }
 
-/** Films in the shape of real ones, for where there are none. */
+/** Made-up films in the shape of real ones, for machines without the data set. */
 export function makeUpMovies(count: number, random: () => number): Movie[] {
   const below = (n: number) => Math.floor(random() * n);
   const genres = [

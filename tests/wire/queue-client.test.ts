@@ -19,7 +19,7 @@ import { KEY } from "./queue-wire.ts";
 const ACCOUNT = "devstoreaccount1";
 const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
 
-// It stands still but where a test moves it.
+// Stands still unless a test moves it.
 let now = Date.now();
 const clock = { now: () => now };
 let server: LocalServer;
@@ -56,7 +56,7 @@ describe("The official client's queue", () => {
     await rejects(queue.delete(), 404, "QueueNotFound");
   });
 
-  it("takes messages, hands them out, hides, updates and deletes them", async () => {
+  it("accepts messages, delivers, hides, updates and deletes them", async () => {
     const queue = await newQueue();
     const text = `{"order": "<1 & 'two'>", "emoji": "😀"}`;
     const sent = await queue.sendMessage(text, { messageTimeToLive: 3600 });
@@ -78,14 +78,14 @@ describe("The official client's queue", () => {
       404,
       "MessageNotFound",
     );
-    // Without a time to hide it for, the client asks for none.
+    // Without a visibility timeout, the client sends zero.
     const shown = await queue.updateMessage(message!.messageId, hidden.popReceipt!);
     assert.equal((await queue.peekMessages()).peekedMessageItems[0]?.messageText, "step 2");
     await queue.deleteMessage(message!.messageId, shown.popReceipt!);
     assert.equal((await queue.getProperties()).approximateMessagesCount, 0);
   });
 
-  it("sends messages that stay hidden, or live for ever, and is cleared", async () => {
+  it("accepts messages that start hidden or never expire, and is cleared", async () => {
     const queue = await newQueue();
     await queue.sendMessage("later", { visibilityTimeout: 30, messageTimeToLive: -1 });
     const sent = await queue.sendMessage("now", { messageTimeToLive: -1 });
@@ -99,7 +99,7 @@ describe("The official client's queue", () => {
     assert.equal((await queue.getProperties()).approximateMessagesCount, 0);
   });
 
-  it("is told what is wrong, by code and with the service's words", async () => {
+  it("is refused invalid requests with the service's codes and messages", async () => {
     const queue = await newQueue();
     await rejects(
       queue.receiveMessages({ numberOfMessages: 33 }),
@@ -118,7 +118,7 @@ describe("The official client's queue", () => {
     );
   });
 
-  it("is worked off by many consumers, each message by one of them", async () => {
+  it("delivers each message to exactly one of many consumers", async () => {
     const queue = await newQueue();
     for (let first = 0; first < 300; first += 30) {
       await Promise.all(Array.from({ length: 30 }, (_, i) => queue.sendMessage(`${first + i}`)));
@@ -140,7 +140,7 @@ describe("The official client's queue", () => {
     assert.equal(new Set(done).size, 300);
   });
 
-  it("sees a message again when its consumer went away, and counts that", async () => {
+  it("delivers a message again after its visibility timeout, with a higher dequeue count", async () => {
     const queue = await newQueue();
     await queue.sendMessage("x");
     const receive = async (): Promise<DequeuedMessageItem | undefined> =>
@@ -185,7 +185,7 @@ describe("The official client's service", () => {
     );
   });
 
-  it("reads and sets service properties, and learns that there are no statistics", async () => {
+  it("reads and sets service properties, and is refused statistics", async () => {
     const cors = {
       allowedOrigins: "https://app.example",
       allowedMethods: "GET,PUT",
@@ -203,7 +203,7 @@ describe("The official client's service", () => {
     await rejects(service.getStatistics(), 400, "InvalidQueryParameterValue");
   });
 
-  it("hands out tokens for an account that do what they grant", async () => {
+  it("issues account tokens that permit only what they grant", async () => {
     const sas = generateAccountSASQueryParameters(
       {
         expiresOn: new Date(Date.now() + 3_600_000),
@@ -224,7 +224,7 @@ describe("The official client's service", () => {
     await rejects(queue.getAccessPolicy(), 403, "AuthorizationFailure");
   });
 
-  it("hands out tokens for a queue, of their own or by a stored policy", async () => {
+  it("issues queue tokens with their own permissions or with a stored policy", async () => {
     const queue = await newQueue();
     const expiresOn = new Date(Date.now() + 3_600_000);
     const permissions = QueueSASPermissions.parse("raup");

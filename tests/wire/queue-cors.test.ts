@@ -20,8 +20,8 @@ after(async () => {
   await server.close();
 });
 
-describe("An answer to a browser", () => {
-  /** Origin sent, rules, and what is answered: Vary, Allow-Origin, whether headers are exposed. */
+describe("The CORS headers of an answer", () => {
+  /** Origin sent, allowed origins of the rules, and the answer: Vary, Allow-Origin, whether headers are exposed. */
   const TABLE: readonly [
     string | undefined,
     string[],
@@ -38,7 +38,7 @@ describe("An answer to a browser", () => {
     [APP, ["*"], undefined, "*", true],
   ];
   for (const [origin, origins, vary, allowed, exposes] of TABLE) {
-    it(`from ${origin ?? "nowhere"} under rules for ${origins.join() || "nobody"}`, async () => {
+    it(`to origin ${origin ?? "nowhere"} follow the rules for ${origins.join() || "nobody"}`, async () => {
       await setRules(...origins);
       for (const path of ["/orders?comp=metadata", "/nobodys?comp=metadata"]) {
         const headers = origin ? { Origin: origin } : {};
@@ -53,7 +53,7 @@ describe("An answer to a browser", () => {
     });
   }
 
-  it("shows all headers there are under a rule that exposes all", async () => {
+  it("expose every header of the answer under a rule that exposes *", async () => {
     await setRules("*");
     for (const [method, path] of [
       ["GET", "/orders/messages"],
@@ -69,7 +69,7 @@ describe("An answer to a browser", () => {
     }
   });
 
-  it("to a write says nothing to caches", async () => {
+  it("to a write do not include Vary", async () => {
     await setRules(APP);
     const answer = await wire.send("PUT", "/orders", { headers: { Origin: APP } });
     assert.equal(answer.header("vary"), undefined);
@@ -78,7 +78,7 @@ describe("An answer to a browser", () => {
 });
 
 describe("A preflight", () => {
-  it("needs no credentials and no resource, only a rule", async () => {
+  it("needs no credentials and no existing resource, only a matching rule", async () => {
     await setRules(APP);
     const allowed = await preflight({ method: "PUT", headers: "X-MS-Version,content-type" });
     assert.equal(allowed.status, 200);
@@ -95,7 +95,7 @@ describe("A preflight", () => {
     }
   });
 
-  it("must say who asks and for what", async () => {
+  it("must name an origin and a method", async () => {
     for (const headers of [{ Origin: APP }, { "Access-Control-Request-Method": "GET" }]) {
       const answer = await wire.send("OPTIONS", "/orders", { sas: "", headers });
       assertStorageRefused(answer, 400, "InvalidHeaderValue");

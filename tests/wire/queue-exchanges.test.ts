@@ -11,14 +11,14 @@ const exchanges = parseTranscripts(
   readFileSync(new URL("./queue-exchanges.txt", import.meta.url), "utf8"),
 );
 
-/** The instant the story is signed for; it takes no time. */
+/** The instant that all requests are signed for; no time passes between them. */
 const now = Date.parse("2026-07-31T18:00:00Z");
 const clock = { now: () => now };
 
-/** The ids of the two messages of the story; all other random bytes are counted up. */
+/** The ids of the recorded story's two messages; all other random bytes count up. */
 const IDS = ["5974b5860df34e2dad0c18e3892bfca2", "06eba21481074412a7f6710a9baff647"];
 
-/** What the story takes for granted before an exchange. */
+/** State that the recorded story assumes before an exchange. */
 const BEFORE: Record<number, (wire: QueueWire) => Promise<HttpAnswer>> = {
   24: (wire) => wire.send("PUT", "/orders-poison", { signedAt: now }),
 };
@@ -52,7 +52,7 @@ for (const lane of ["fast", "node"] as const) {
   });
 }
 
-/** Random bytes of which the story's ids come out. */
+/** Random bytes that produce the ids of the recorded story. */
 function storyBytes(): (count: number) => Buffer {
   const ids = [...IDS];
   let drawn = 0;
@@ -63,7 +63,7 @@ function storyBytes(): (count: number) => Buffer {
   };
 }
 
-/** The request as recorded; only what holds a pop receipt is signed anew, for the one issued here. */
+/** The request as recorded; only one that contains a pop receipt is signed again, for the receipt issued here. */
 function bytesOf({ line, headers, body }: Message, receipts: ReadonlyMap<string, string>): Buffer {
   const [, recorded] = /popreceipt=([\w-]+)/.exec(line) ?? [];
   const issued = recorded && receipts.get(recorded);
@@ -105,5 +105,5 @@ function check(answer: HttpAnswer, { response }: Exchange, receipts: Map<string,
   assert.deepEqual([...found], [], "headers that are not recorded");
 }
 
-/** Left out of the recordings, or, as Vary, due to a rule that was set in the story. */
+/** Omitted from the recordings or, like Vary, caused by a rule that was set in the story. */
 const UNRECORDED = ["server", "connection", "keep-alive", "vary"];

@@ -9,16 +9,16 @@ import { startLocalServer } from "./local-server.ts";
 import { QueueWire } from "./queue-wire.ts";
 
 const TURN_MS = 15_000;
-/** Of a message: its record and its ready key. */
+/** Entries of a message: its record and its ready key. */
 const ENTRIES = 2;
 
-it("A server frees expired messages while no client talks to it", {
+it("A server frees expired messages while no client sends requests", {
   timeout: 60_000,
 }, async (t) => {
   let now = Date.UTC(2026, 6, 31);
   const clock = { now: () => now };
   const engine = await openTestEngine({ clock });
-  // The timers of the server, not those of a database.
+  // Only the server's timers; those of a database are real.
   t.mock.timers.enable({ apis: ["setInterval"] });
   const listen = { queue: { host: "127.0.0.1", port: 0 } };
   const server = await startLocalServer({ engine, clock, listen });
@@ -41,7 +41,7 @@ it("A server frees expired messages while no client talks to it", {
     wire.close();
     assert.equal(await entriesOf(engine), 46 * ENTRIES);
 
-    // Nobody asks for anything from here on.
+    // No client sends a request from here on.
     now += 60_000;
     t.mock.timers.tick(TURN_MS);
     await untilEntries(t, engine, 6 * ENTRIES);
@@ -53,7 +53,7 @@ it("A server frees expired messages while no client talks to it", {
   }
 });
 
-/** Waits for work that is under way; the test's time limit ends this when there is none. */
+/** Waits for work in progress; the test's time limit ends the wait if there is none. */
 async function untilEntries({ signal }: TestContext, engine: Engine, count: number): Promise<void> {
   while ((await entriesOf(engine)) !== count) {
     signal.throwIfAborted();
@@ -61,7 +61,7 @@ async function untilEntries({ signal }: TestContext, engine: Engine, count: numb
   }
 }
 
-/** What all queues hold together. */
+/** The entries of all queues together. */
 async function entriesOf(engine: Engine): Promise<number> {
   const range = partitionPrefixRange(Uint8Array.of(KEY_SPACES.messages));
   let count = 0;

@@ -59,11 +59,11 @@ describe("List Queues", () => {
         );
       await Promise.all(creations);
     }
-    // Over a database that takes longer than a connection may idle.
+    // Over a database this takes longer than a connection may idle.
     wire.close();
   });
 
-  it("tells all queues once and in order, whatever the size of a page", async () => {
+  it("returns every queue once and in order, whatever the page size", async () => {
     assert.deepEqual(await listAll("&prefix=many-&maxresults=5000"), manyNames);
     assert.deepEqual(await listAll("&prefix=many-&maxresults=7"), manyNames);
     assert.deepEqual(await listAll("&prefix=many-001&maxresults=1"), manyNames.slice(100, 200));
@@ -71,11 +71,11 @@ describe("List Queues", () => {
     assert.equal((await list("&prefix=many-&maxresults=99999")).names.length, 5000);
   });
 
-  it("misses nothing and repeats nothing while queues come and go", async () => {
+  it("neither misses nor repeats a queue while others are created and deleted", async () => {
     const kept = manyNames.slice(0, 200);
     let i = 0;
     const names = await listAll("&prefix=many-00&maxresults=7", async () => {
-      // Behind and before the place the list has come to.
+      // Behind and ahead of the list's current position.
       await wire.send("PUT", `/many-00${String(i).padStart(3, "0")}-new`);
       if (i > 0) await wire.send("DELETE", `/many-00${String(i - 1).padStart(3, "0")}-new`);
       i++;
@@ -84,7 +84,7 @@ describe("List Queues", () => {
     for (const name of kept) assert.ok(names.includes(name), name);
   });
 
-  it("begins at any text given as a marker, one of a deleted queue too", async () => {
+  it("starts at any marker, even one that names no queue", async () => {
     assert.equal(
       (await list("&prefix=many-&marker=many-00000x&maxresults=1")).names[0],
       "many-00001",
@@ -93,7 +93,7 @@ describe("List Queues", () => {
     assert.deepEqual((await list("&prefix=UPPER")).names, []);
   });
 
-  it("tells what was asked, and metadata where they were asked for", async () => {
+  it("repeats its parameters, and includes metadata only on request", async () => {
     const { answer } = await list("&prefix=many-00001&maxresults=3&include=metadata");
     const url = new URL(server.urls.queue!);
     assert.equal(
@@ -106,7 +106,7 @@ describe("List Queues", () => {
     );
   });
 
-  it("takes parts asked for by no name for none", async () => {
+  it("ignores empty names in include", async () => {
     for (const [query, found] of [
       ["include=", false],
       ["include=,Metadata,", true],
@@ -116,7 +116,7 @@ describe("List Queues", () => {
     }
   });
 
-  it("refuses pages of nothing, and parts nobody knows", async () => {
+  it("refuses a page size of zero and unknown parts in include", async () => {
     const answer = await wire.send("GET", "/?comp=list&maxresults=0");
     const details = assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
     assert.equal(details.MinimumAllowed, "1");

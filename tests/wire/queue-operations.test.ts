@@ -9,7 +9,7 @@ import { assertStorageRefused } from "./storage-refusals.ts";
 const DAY_SECONDS = 86_400;
 
 const engine = await openTestEngine();
-// It stands still: what is hidden for a second stays so on the busiest machine.
+// Stands still, so that a message hidden for a second stays hidden even on the busiest machine.
 let now = Date.now();
 const clock = { now: () => now };
 let server: LocalServer;
@@ -27,7 +27,7 @@ after(async () => {
 });
 
 describe("Create Queue", () => {
-  it("answers 201, 204 for the same metadata and 409 for other", async () => {
+  it("answers 201 for a new queue, 204 for the same metadata and 409 for different metadata", async () => {
     const create = (headers: Record<string, string>) => wire.send("PUT", "/created", { headers });
     const metadata = { "x-ms-meta-Owner": "ops", "x-ms-meta-zone": "eu" };
     assert.equal((await create(metadata)).status, 201);
@@ -46,7 +46,7 @@ describe("Create Queue", () => {
     assert.equal((await wire.send("PUT", "/created2")).status, 204);
   });
 
-  it("refuses names and metadata that break the rules", async () => {
+  it("refuses invalid names and metadata", async () => {
     for (const [name, code] of [
       ["ab", "OutOfRangeInput"],
       ["a".repeat(64), "OutOfRangeInput"],
@@ -67,7 +67,7 @@ describe("Create Queue", () => {
 });
 
 describe("Set Queue Metadata", () => {
-  it("replaces what there was and keeps the case of names", async () => {
+  it("replaces all existing metadata and keeps the case of names", async () => {
     const queue = await newQueue({ "x-ms-meta-Old": "1" });
     const set = (headers: Record<string, string>) =>
       wire.send("PUT", `${queue}?comp=metadata`, { headers });
@@ -86,7 +86,7 @@ describe("Set Queue Metadata", () => {
 });
 
 describe("Put Message", () => {
-  it("takes any text that XML can carry and gives it back as it was", async () => {
+  it("accepts any text that XML can carry and returns it unchanged", async () => {
     const queue = await newQueue();
     const texts: [escaped: string, text: string][] = [
       ["", ""],
@@ -106,7 +106,7 @@ describe("Put Message", () => {
     }
   });
 
-  it("refuses what is too large and what XML cannot carry", async () => {
+  it("refuses texts that are too large or that XML cannot carry", async () => {
     const queue = await newQueue();
     const details = assertStorageRefused(
       await putText(queue, "x".repeat(65_537)),
@@ -122,7 +122,7 @@ describe("Put Message", () => {
     assert.equal(await countOf(queue), 0);
   });
 
-  it("lets messages live for seven days, as long as is said, or for ever", async () => {
+  it("lets messages live for seven days by default, for messagettl, or for ever", async () => {
     const queue = await newQueue();
     const life = async (parameter: string) => {
       const [message] = messagesOf(await putText(queue, "x", parameter));
@@ -149,7 +149,7 @@ describe("Put Message", () => {
     }
   });
 
-  it("hides messages for less than they live", async () => {
+  it("hides a message only for less than its time to live", async () => {
     const queue = await newQueue();
     const [message] = messagesOf(await putText(queue, "x", "?visibilitytimeout=60"));
     const { InsertionTime, TimeNextVisible } = message!;
@@ -175,7 +175,7 @@ describe("Put Message", () => {
     }
   });
 
-  it("is good for update and delete at once, by the receipt it answers", async () => {
+  it("returns a receipt that is valid for update and delete", async () => {
     const queue = await newQueue();
     const [message] = messagesOf(await putText(queue, "x", "?visibilitytimeout=60"));
     const updated = await update(queue, message!, 0);
@@ -187,7 +187,7 @@ describe("Put Message", () => {
 });
 
 describe("Get and Peek Messages", () => {
-  it("tell exactly what they promise, in order", async () => {
+  it("return exactly the documented fields, in order", async () => {
     const queue = await newQueue();
     const fields = (answer: HttpAnswer) => Object.keys(messagesOf(answer)[0]!);
     const identity = ["MessageId", "InsertionTime", "ExpirationTime"];
@@ -200,7 +200,7 @@ describe("Get and Peek Messages", () => {
     assert.deepEqual(fields(received), [...identity, ...hold, ...content]);
   });
 
-  it("hide what is received and count it; peeking changes nothing", async () => {
+  it("hide and count a received message, while peeking changes nothing", async () => {
     const queue = await newQueue();
     await putText(queue, "x");
     assert.deepEqual(
@@ -223,7 +223,7 @@ describe("Get and Peek Messages", () => {
     assert.equal((await peek(queue)).length, 1, "thirty seconds unless told otherwise");
   });
 
-  it("answer up to 32 messages, each with a receipt of its own", async () => {
+  it("return up to 32 messages, each with its own receipt", async () => {
     const queue = await newQueue();
     for (let i = 0; i < 40; i++) await putText(queue, `${i}`);
     assert.equal((await peek(queue)).length, 32);
@@ -239,7 +239,7 @@ describe("Get and Peek Messages", () => {
     );
   });
 
-  it("refuse numbers out of range", async () => {
+  it("refuse counts and timeouts out of range", async () => {
     const queue = await newQueue();
     for (const [parameters, name, min, max] of [
       ["numofmessages=0", "numofmessages", "1", "32"],
@@ -265,7 +265,7 @@ describe("Get and Peek Messages", () => {
     assertStorageRefused(wrong, 400, "InvalidQueryParameterValue");
   });
 
-  it("never show what has expired, and no longer count it", async () => {
+  it("neither return nor count expired messages", async () => {
     const queue = await newQueue();
     await putText(queue, "x", "?messagettl=5");
     await putText(queue, "y", "?messagettl=5&visibilitytimeout=4");
@@ -276,7 +276,7 @@ describe("Get and Peek Messages", () => {
     assert.equal(await countOf(queue), 0);
   });
 
-  it("let consumers put poison messages aside", async () => {
+  it("let consumers move poison messages aside, by their dequeue count", async () => {
     const [queue, poison] = [await newQueue(), await newQueue()];
     await putText(queue, "bad");
     for (let tries = 1; ; tries++) {
@@ -295,7 +295,7 @@ describe("Get and Peek Messages", () => {
 });
 
 describe("Update and Delete Message", () => {
-  it("want the receipt issued last", async () => {
+  it("need the newest receipt", async () => {
     const queue = await newQueue();
     await putText(queue, "x");
     const [first] = messagesOf(await wire.send("GET", `${queue}/messages?visibilitytimeout=1`));
@@ -312,7 +312,7 @@ describe("Update and Delete Message", () => {
     assertStorageRefused(await remove(queue, second!), 404, "MessageNotFound");
   });
 
-  it("refuse what is no receipt, and take no other message's or queue's", async () => {
+  it("refuse malformed receipts, and receipts of other messages or queues", async () => {
     const [queue, other] = [await newQueue(), await newQueue()];
     const [message] = messagesOf(await putText(queue, "x"));
     const [another] = messagesOf(await putText(queue, "y"));
@@ -339,7 +339,7 @@ describe("Update and Delete Message", () => {
     assert.equal((await remove(queue, upper)).status, 204);
   });
 
-  it("want their parameters", async () => {
+  it("refuse a missing popreceipt or visibilitytimeout, and a timeout out of range", async () => {
     const queue = await newQueue();
     const [message] = messagesOf(await putText(queue, "x"));
     const path = `${queue}/messages/${message!.MessageId}`;
@@ -358,7 +358,7 @@ describe("Update and Delete Message", () => {
     }
   });
 
-  it("change the text only where one is sent, and nothing else of the message", async () => {
+  it("change the text only if one is sent, and nothing else of the message", async () => {
     const queue = await newQueue();
     const [put] = messagesOf(await putText(queue, "x"));
     const [before] = messagesOf(await wire.send("GET", `${queue}/messages`));
@@ -391,7 +391,7 @@ describe("Update and Delete Message", () => {
     assert.equal((await remove(queue, held2)).status, 204, "what was refused changed nothing");
   });
 
-  it("hide nothing beyond its expiry", async () => {
+  it("refuse to hide a message beyond its expiry", async () => {
     const queue = await newQueue();
     const [message] = messagesOf(await putText(queue, "x", "?messagettl=60"));
     const answer = await update(queue, message!, 61);
@@ -400,7 +400,7 @@ describe("Update and Delete Message", () => {
     assert.equal((await update(queue, message!, 50)).status, 204);
   });
 
-  it("know no receipt of a queue that was deleted and created again", async () => {
+  it("refuse receipts from before a queue was deleted and created again", async () => {
     const queue = await newQueue();
     const [message] = messagesOf(await putText(queue, "x"));
     assert.equal((await wire.send("DELETE", queue)).status, 204);
@@ -412,7 +412,7 @@ describe("Update and Delete Message", () => {
 });
 
 describe("Clear Messages", () => {
-  it("removes all of them, visible or not, and may be repeated", async () => {
+  it("removes all messages, visible or not, and may be repeated", async () => {
     const queue = await newQueue();
     const [hidden] = messagesOf(await putText(queue, "hidden", "?visibilitytimeout=60"));
     await putText(queue, "visible");
@@ -464,7 +464,7 @@ async function countOf(queue: string): Promise<number> {
   return Number(answer.header("x-ms-approximate-messages-count"));
 }
 
-/** The messages of a list, element by element. */
+/** The messages of a list, as their elements. */
 function messagesOf(answer: HttpAnswer): MessageFields[] {
   assert.ok(answer.status < 300, answer.text);
   const list = /<QueueMessagesList(?: \/>|>(.*)<\/QueueMessagesList>)$/s.exec(answer.text);
@@ -483,7 +483,7 @@ function unescaped(text: string): string {
   return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 }
 
-/** Lets time go by for the server; requests are signed by the clock on the wall. */
+/** Lets time pass for the server only; requests are signed for the real time. */
 async function pass(milliseconds: number): Promise<void> {
   now += milliseconds;
 }

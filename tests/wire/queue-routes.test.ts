@@ -19,8 +19,8 @@ after(async () => {
   await server.close();
 });
 
-describe("A request that no operation listens to", () => {
-  it("is refused with 405 when the resource never takes the method", async () => {
+describe("A request that matches no operation", () => {
+  it("is refused with 405 if the resource never supports the method", async () => {
     for (const [method, path, allowed] of [
       ["DELETE", "/", "GET"],
       ["POST", "/orders", "PUT, DELETE"],
@@ -37,7 +37,7 @@ describe("A request that no operation listens to", () => {
     }
   });
 
-  it("is refused with 400 when comp or restype is missing or unknown", async () => {
+  it("is refused with 400 if comp or restype is missing or unknown", async () => {
     const refused = async (method: string, path: string, code: string) =>
       assertStorageRefused(await wire.send(method, path), 400, code);
     for (const path of ["/", "/?restype=service", "/orders"]) {
@@ -55,13 +55,13 @@ describe("A request that no operation listens to", () => {
     assert.equal(details.QueryParameterName, "restype");
   });
 
-  it("is refused with 400 when the path names nothing", async () => {
+  it("is refused with 400 if its path names no resource", async () => {
     for (const path of ["//messages", "/orders/blobs", "/orders/messages/a/b"]) {
       assertStorageRefused(await wire.send("GET", path), 400, "InvalidUri");
     }
   });
 
-  it("is refused with 501 when it asks for a user delegation key, 400 for statistics", async () => {
+  it("is refused with 501 for a user delegation key, and with 400 for statistics", async () => {
     const key = await wire.send("POST", "/?restype=service&comp=userdelegationkey");
     assertStorageRefused(key, 501, "NotImplemented");
     const statistics = await wire.send("GET", "/?restype=service&comp=stats");
@@ -70,7 +70,7 @@ describe("A request that no operation listens to", () => {
     assert.equal(details.QueryParameterValue, "stats");
   });
 
-  it("is refused with 404 when there is no such account, secondary ones included", async () => {
+  it("is refused with 404 if the account does not exist, as a secondary account never does", async () => {
     for (const account of ["nobody", "devstoreaccount1-secondary"]) {
       const bytes = `GET /${account}/?comp=list HTTP/1.1\r\nHost: localhost\r\n\r\n`;
       const answer = await wire.sendBytes("GET", Buffer.from(bytes));
@@ -80,7 +80,7 @@ describe("A request that no operation listens to", () => {
 });
 
 describe("A request", () => {
-  it("may name parameters and their values in any case, and parameters nobody knows", async () => {
+  it("may write parameter names and values in any case, and add unknown parameters", async () => {
     for (const path of ["/?COMP=List", "/?comp=list&foo=bar", "/orders?Comp=METADATA"]) {
       assert.equal((await wire.send("GET", path)).status, 200, path);
     }
@@ -89,7 +89,7 @@ describe("A request", () => {
     assert.equal((await wire.send("GET", "/orders/MESSAGES")).status, 200);
   });
 
-  it("may bound its time with whole seconds", async () => {
+  it("may limit its time in whole seconds", async () => {
     for (const timeout of ["30", "0", "99999"]) {
       assert.equal((await wire.send("GET", `/?comp=list&timeout=${timeout}`)).status, 200);
     }
@@ -100,7 +100,7 @@ describe("A request", () => {
     }
   });
 
-  it("with a wrong parameter is told first what is no operation, and what it has no right to", async () => {
+  it("with an invalid parameter is refused first for a missing operation or permission", async () => {
     const nothing = await wire.send("GET", "/?comp=x&timeout=x");
     const details = assertStorageRefused(nothing, 400, "InvalidQueryParameterValue");
     assert.equal(details.QueryParameterName, "comp");
@@ -109,7 +109,7 @@ describe("A request", () => {
     assertStorageRefused(listing, 403, "AuthorizationPermissionMismatch");
   });
 
-  it("may be HEAD where a queue is asked about itself", async () => {
+  it("may use HEAD for a queue's metadata and access policies", async () => {
     const head = await wire.send("HEAD", "/orders?comp=metadata");
     assert.equal(head.status, 200);
     assert.equal(head.header("x-ms-meta-Owner"), "ops");
@@ -119,16 +119,16 @@ describe("A request", () => {
     assert.equal(missing.status, 404);
   });
 
-  it("may carry conditions, which do not count here", async () => {
+  it("may carry conditions, which are ignored", async () => {
     const headers = { "If-Match": '"x"', "If-None-Match": "*" };
     assert.equal((await wire.send("GET", "/orders?comp=metadata", { headers })).status, 200);
   });
 
-  it("may address the account in the host name", async () => {
+  it("may name the account in the host name", async () => {
     const headers = { Host: "devstoreaccount1.queue.example.net" };
     const bytes = wire.bytes("GET", "/orders/messages", { sas: "", headers });
     const hostStyle = Buffer.from(bytes.toString("latin1").replace("/devstoreaccount1/", "/"));
-    // The path is understood: what is missing is a signature.
+    // The path was understood, because only a signature is missing.
     const answer = await wire.sendBytes("GET", hostStyle);
     assertStorageRefused(answer, 401, "NoAuthenticationInformation");
   });
@@ -139,7 +139,7 @@ describe("A body", () => {
     wire.send("POST", "/orders/messages", { headers, body });
   const message = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
 
-  it("is checked against its MD5 where one is sent", async () => {
+  it("is checked against its MD5 if one is sent", async () => {
     const wrong = "AAAAAAAAAAAAAAAAAAAAAA==";
     const right = "3PZUUcAvMb3YGpoNHKQxwQ==";
     const details = assertStorageRefused(
@@ -158,7 +158,7 @@ describe("A body", () => {
     assertStorageRefused(properties, 400, "Md5Mismatch");
   });
 
-  it("may have any content type and a byte order mark, and may come in chunks", async () => {
+  it("may have any content type and a byte order mark, and may be sent in chunks", async () => {
     assert.equal((await put({ "Content-Type": "text/plain" }, `\ufeff${message}`)).status, 201);
     const call = { headers: { "Content-Length": undefined, "Transfer-Encoding": "chunked" } };
     const head = wire.bytes("POST", "/orders/messages", { ...call, body: "" }).toString("latin1");
@@ -167,7 +167,7 @@ describe("A body", () => {
     assert.equal(answer.status, 201, answer.text);
   });
 
-  it("of a message may have 131,584 bytes, and no more", async () => {
+  it("of a message may have up to 131,584 bytes", async () => {
     const padded = (bytes: number) =>
       message.replace("><M", `>${" ".repeat(bytes - message.length)}<M`);
     assert.equal((await put({}, padded(131_584))).status, 201);

@@ -1,12 +1,15 @@
-/** A call of one operation, good for a queue named `orders` with any message in it. */
+/** A request for one operation, valid for a queue named `orders` with any message in it. */
 export interface QueueSample {
   readonly name: string;
   readonly method: string;
   readonly path: string;
   readonly body?: string;
-  /** Letters of an account SAS, each alone enough, and its resource type; none if it may never. */
+  /**
+   * Letters of an account SAS, each sufficient alone, and its resource type; undefined if no account SAS
+   * suffices.
+   */
   readonly account: { readonly type: "s" | "c" | "o"; readonly letters: string } | undefined;
-  /** The letter of a queue's SAS that permits it; none if it may never. */
+  /** The letter of a queue's SAS that permits it; undefined if no such SAS suffices. */
   readonly service?: string;
 }
 

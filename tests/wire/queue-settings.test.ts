@@ -28,7 +28,7 @@ describe("Stored access policies", () => {
       body: `<SignedIdentifiers>${identifiers.join("")}</SignedIdentifiers>`,
     });
 
-  it("are five at most, with ids of their own, and come back as they were sent", async () => {
+  it("are at most five, with unique ids, and are returned as they were sent", async () => {
     const queue = await newQueue();
     const policy =
       "<AccessPolicy><Start>2026-01-01</Start><Expiry>2027-01-01T00:00:00.0000000Z</Expiry><Permission>raup</Permission></AccessPolicy>";
@@ -59,7 +59,7 @@ describe("Stored access policies", () => {
     assert.match(none.text, /<SignedIdentifiers \/>$/);
   });
 
-  it("and service properties may come in 131,072 bytes, and no more", async () => {
+  it("and service properties may be sent in up to 131,072 bytes", async () => {
     const queue = await newQueue();
     for (const [path, root] of [
       [`${queue}?comp=acl`, "SignedIdentifiers"],
@@ -78,7 +78,7 @@ describe("Stored access policies", () => {
     }
   });
 
-  it("give a token what it lacks, from the moment they are stored to that of their removal", async () => {
+  it("supply the fields that a token lacks, from the moment they are stored until they are removed", async () => {
     const queue = await newQueue();
     const sas = serviceSas({ queue: queue.slice(1), si: "reader" });
     const look = () => wire.send("GET", `${queue}/messages?peekonly=true`, { sas });
@@ -131,7 +131,7 @@ describe("Service properties", () => {
     assert.equal(await body(), `${logging(false)}${rest}<Cors />`);
   });
 
-  it("are refused when they are not what they should be", async () => {
+  it("are refused if they are invalid", async () => {
     for (const [content, code] of [
       ["<Unknown />", "UnsupportedXmlNode"],
       ["<DefaultServiceVersion>2020-01-01</DefaultServiceVersion>", "UnsupportedXmlNode"],

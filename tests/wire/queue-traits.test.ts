@@ -21,7 +21,7 @@ after(async () => {
   await server.close();
 });
 
-it("There is a sample of every operation of the Queue service", () => {
+it("Every operation of the Queue service has a sample", () => {
   assert.deepEqual(
     SAMPLES.map(({ name }) => name).sort(),
     QUEUE_OPERATIONS.map(({ name }) => name).sort(),
@@ -31,13 +31,13 @@ it("There is a sample of every operation of the Queue service", () => {
 for (const sample of SAMPLES) {
   const { account, service, body } = sample;
   const send = async (sas: string) => {
-    // Deleted by a sample now and then.
+    // Some samples delete it.
     await wire.send("PUT", "/orders");
     return wire.send(sample.method, sample.path, { body, sas });
   };
 
   describe(sample.name, () => {
-    it("is done for an account SAS that grants it, and refused to others", async () => {
+    it("needs an account SAS with its permission, resource type and service", async () => {
       if (!account) {
         const answer = await send(accountSas({ sp: "rwdlacup" }));
         assertStorageRefused(answer, 403, "AuthorizationFailure");
@@ -70,7 +70,7 @@ for (const sample of SAMPLES) {
 
   if (SERVICE_SAMPLES.includes(sample)) continue;
   describe(`${sample.name} on a queue`, () => {
-    it("is done for a SAS of the queue that grants it, and refused to others", async () => {
+    it("needs a SAS of the queue with its permission", async () => {
       const token = (sp: string) => serviceSas({ queue: "orders", sp, se: tomorrow() });
       for (const letter of "raup") {
         const answer = await send(token(letter));
@@ -82,7 +82,7 @@ for (const sample of SAMPLES) {
       assertStorageRefused(await send(other), 403, "AuthenticationFailed");
     });
 
-    it("is refused when the name cannot be a queue's, and when there is none", async () => {
+    it("is refused if the queue's name is invalid, and if the queue does not exist", async () => {
       const on = (name: string) =>
         wire.send(sample.method, sample.path.replace("orders", name), { body });
       assertStorageRefused(await on("Bad_Name"), 400, "InvalidResourceName");
@@ -94,7 +94,7 @@ for (const sample of SAMPLES) {
 }
 
 describe("Every answer of the Queue service", () => {
-  it("tells the request, the version, the time and the server, errors too", async () => {
+  it("carries the request id, version, date and server, also on errors", async () => {
     const id = "my request 1";
     const cases: [QueueSample, number][] = [
       [SERVICE_SAMPLES[0]!, 200],
@@ -113,17 +113,17 @@ describe("Every answer of the Queue service", () => {
     }
   });
 
-  it("tells a version and the request's own id to strangers, too", async () => {
+  it("carries a version and the client request id, also without credentials", async () => {
     const headers = { "x-ms-client-request-id": "1" };
     const answer = await wire.send("GET", "/?comp=list", { sas: "", headers });
     assert.equal(answer.header("x-ms-version"), "2026-04-06");
     assert.equal(answer.header("x-ms-client-request-id"), "1");
   });
 
-  it("keeps client request ids to itself that are too long or hold more than ASCII", async () => {
+  it("omits client request ids that are too long or not ASCII", async () => {
     for (const id of ["x".repeat(1025), "caf\u00e9"]) {
       const headers = { "x-ms-client-request-id": id };
-      // Not signed, so that no client library has to agree on how such a header is signed.
+      // Sent unsigned, so that client libraries need not agree on how to sign such a header.
       const answer = await wire.send("GET", "/?comp=list", { sas: "", headers });
       assert.equal(answer.header("x-ms-client-request-id"), undefined);
     }
@@ -131,7 +131,7 @@ describe("Every answer of the Queue service", () => {
 });
 
 describe("A caller", () => {
-  it("may use any version from 2015-02-21 on, also one not published yet", async () => {
+  it("may use any version from 2015-02-21 on, even one not published yet", async () => {
     for (const version of ["2015-02-21", "2099-12-31"]) {
       const answer = await wire.send("GET", "/?comp=list", {
         headers: { "x-ms-version": version },
@@ -155,7 +155,7 @@ describe("A caller", () => {
     assert.deepEqual(details, { HeaderName: "x-ms-version" });
   });
 
-  it("who was signed in more than a quarter of an hour ago, or ahead, is refused", async () => {
+  it("whose signature is more than a quarter of an hour old, or ahead, is refused", async () => {
     const quarter = 15 * 60_000;
     for (const [offset, expected] of [
       [-quarter - 60_000, 403],
@@ -168,7 +168,7 @@ describe("A caller", () => {
     }
   });
 
-  it("with a wrong signature is told what should have been signed", async () => {
+  it("with a wrong signature receives the text that should have been signed", async () => {
     const key = Buffer.alloc(64).toString("base64");
     const answer = await wire.send("PUT", "/orders?comp=metadata", { key });
     const { AuthenticationErrorDetail: detail = "" } = assertStorageRefused(
@@ -180,7 +180,7 @@ describe("A caller", () => {
     assert.match(detail, /\n\/devstoreaccount1\/devstoreaccount1\/orders\ncomp:metadata'\.$/);
   });
 
-  it("may sort metadata headers in any of the four orders that clients sort them", async () => {
+  it("may sort metadata headers for its signature in any of the four orders that clients use", async () => {
     const weight = (ignored: string) => (name: string) =>
       [...name].map((c) => (ignored.includes(c) ? "" : c === "_" ? "!" : c)).join("");
     const by = (key: (name: string) => string) => (a: string, b: string) =>
@@ -198,7 +198,7 @@ describe("A caller", () => {
     }
   });
 
-  it("may hold a token of old or new form, in time and from the right place only", async () => {
+  it("may use a queue SAS only within its times, from its addresses and over its protocols", async () => {
     const peek = (sas: string) => wire.send("GET", "/orders/messages?peekonly=true", { sas });
     const sas = { queue: "orders", sp: "r", se: tomorrow() };
     for (const good of [
@@ -225,7 +225,7 @@ describe("A caller", () => {
     assertStorageRefused(delegated, 403, "AuthenticationFailed");
   });
 
-  it("with a bearer token is told that keys are what counts here", async () => {
+  it("with a bearer token or a malformed Authorization header is refused", async () => {
     const headers = { Authorization: "Bearer abc" };
     const answer = await wire.send("GET", "/?comp=list", { headers });
     assertStorageRefused(answer, 401, "InvalidAuthenticationInfo");

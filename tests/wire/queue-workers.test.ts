@@ -7,7 +7,7 @@ const MESSAGES = 200;
 const CONSUMERS = 8;
 
 describe("Two workers on one data folder", () => {
-  it("hand each message of a queue to one consumer", async () => {
+  it("deliver each message of a queue to exactly one consumer", async () => {
     await withFolder(async (folder) => {
       const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
       const wires = Array.from({ length: CONSUMERS }, () => new QueueWire(server.queueUrl));
@@ -41,14 +41,16 @@ describe("Two workers on one data folder", () => {
     });
   });
 
-  it("serve on where the one that replaces another dies too", { timeout: 120_000 }, async () => {
+  it("keep serving when the replacement of a killed worker is killed too", {
+    timeout: 120_000,
+  }, async () => {
     await withFolder(async (folder) => {
       const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
       const [survivor, ...others] = server.workerPids();
       const killed = new Set<number>();
       const wire = new QueueWire(server.queueUrl);
       try {
-        // Found by their process and killed at once, long before they serve.
+        // Found by their process and killed immediately, long before they serve.
         while (killed.size < 3) {
           for (const pid of others.splice(0)) {
             process.kill(pid, "SIGKILL");
@@ -66,7 +68,7 @@ describe("Two workers on one data folder", () => {
     });
   });
 
-  it("leave no connection unanswered that was dealt to one that dies", {
+  it("leave no connection hanging that was dealt to a worker that dies", {
     timeout: 120_000,
   }, async () => {
     await withFolder(async (folder) => {
@@ -81,8 +83,8 @@ describe("Two workers on one data folder", () => {
             () => "closed",
           );
         const answers = wires.map(list);
-        // One of the first two is dealt to the worker that does nothing. It was, once all others are answered:
-        // a worker is dealt no second connection before each has one.
+        // One of the first two connections is dealt to the stopped worker. It has been dealt once all others
+        // are answered, because no worker is dealt a second connection before each has one.
         let answered = 0;
         await new Promise<void>((resolve) => {
           for (const answer of answers) {

@@ -1,7 +1,7 @@
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 
-/** A request or answer taken apart, as the transcripts hold them. */
+/** A request or answer, parsed from a transcript. */
 export interface Message {
   /** Request line or status line. */
   readonly line: string;
@@ -17,8 +17,8 @@ export interface Exchange {
 }
 
 /**
- * Reads transcripts: `=== NUMBER TITLE`, a request, `--->`, a response. Bodies of batches have CRLF
- * on the wire and LF here; `[EF BB BF]` is a byte order mark.
+ * Parses transcripts: `=== NUMBER TITLE`, a request, `--->`, a response. Bodies of batches have CRLF on the
+ * wire and LF here; `[EF BB BF]` is a byte order mark.
  */
 export function parseTranscripts(text: string): Exchange[] {
   return text
@@ -50,7 +50,7 @@ function parseMessage(text: string): Message {
   return { line, headers, body: isMultipart ? body.replaceAll("\n", "\r\n") : body };
 }
 
-/** Hands a request to the services without a socket. */
+/** Passes a request to the services without a socket. */
 export async function inject(
   handle: Handle,
   request: Message,

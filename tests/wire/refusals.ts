@@ -8,7 +8,7 @@ export interface Refusal {
   readonly message?: string | RegExp;
 }
 
-/** A refusal in one of the service's forms, taken apart and checked for what all of them carry. */
+/** Parses a refusal in one of the service's forms and checks the parts that every refusal has. */
 export function readRefusal(
   answer: HttpAnswer,
 ): Refusal & { message: string; form: "json" | "xml" } {
@@ -38,7 +38,7 @@ function readXml(answer: HttpAnswer): { code: string; text: string } {
   return { code, text };
 }
 
-/** Demands this refusal; `form` where it matters which one. */
+/** Checks for this refusal, and for its form if `form` is given. */
 export function assertRefused(answer: HttpAnswer, expected: Refusal, form?: "json" | "xml"): void {
   const { message, ...found } = readRefusal(answer);
   assert.deepEqual(

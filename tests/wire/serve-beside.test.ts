@@ -7,7 +7,7 @@ import { withFolder } from "../support/rowhouse-process.ts";
 
 const FREE = ["--inMemoryPersistence", "--tablePort=0", "--queuePort=0", "--blobPort=0"];
 
-/** A server with a program of Node beside it, which has a client of a table. */
+/** A server with a Node program next to it, which has a client of a table. */
 function serveBeside(program: string, flags: readonly string[] = []): RowhouseCommand {
   const client = `
     import { TableClient } from "@azure/data-tables";
@@ -18,8 +18,8 @@ function serveBeside(program: string, flags: readonly string[] = []): RowhouseCo
   return new RowhouseCommand(["serve", ...FREE, ...flags, "--", ...node]);
 }
 
-describe("A command beside a server", () => {
-  it("finds it by its environment, and ends it with its own exit code", async () => {
+describe("A command next to a server", () => {
+  it("finds the server by its environment, and its exit code becomes the server's", async () => {
     const program = `
       await table.createEntity({ partitionKey: "p", rowKey: "r" });
       console.log("There are", (await table.listEntities().byPage().next()).value.length);
@@ -29,7 +29,7 @@ describe("A command beside a server", () => {
     assert.match(command.stdout, /^There are 1$/m);
   });
 
-  it("is told of the services that are served, of the first account", async () => {
+  it("receives the served services and the first account in its environment", async () => {
     const print = "console.log(process.env.AZURE_STORAGE_CONNECTION_STRING)";
     const node = [process.execPath, "--eval", print];
     const flags = ["--inMemoryPersistence", "--queueOnly", "--queuePort=0"];
@@ -42,7 +42,7 @@ describe("A command beside a server", () => {
     );
   });
 
-  it("is told of no account that is disabled", async () => {
+  it("never receives a disabled account", async () => {
     await withFolder(async (folder) => {
       const file = join(folder, "accounts.json");
       const serve = (disabled: readonly boolean[]) => {
@@ -62,7 +62,7 @@ describe("A command beside a server", () => {
     });
   });
 
-  it("fails where all went well but a query was over the scan budget", async () => {
+  it("makes the server fail if a query exceeded the scan budget, although the command succeeded", async () => {
     await withFolder(async (folder) => {
       const scan = "for await (const _ of table.listEntities());";
       const report = join(folder, "report.json");
@@ -74,14 +74,14 @@ describe("A command beside a server", () => {
     });
   });
 
-  it("is asked to end when the server is", async () => {
+  it("is ended by SIGTERM when the server is", async () => {
     const command = serveBeside(`console.log("up"); setInterval(() => {}, 1000);`);
     await command.until(/^up$/m);
     command.signal("SIGTERM");
     assert.equal(await command.exited, 128 + 15);
   });
 
-  it("hangs up when the server does", async () => {
+  it("receives SIGHUP when the server does", async () => {
     const program = `
       process.once("SIGHUP", () => console.log("hung up") || process.exit());
       console.log("up");
@@ -89,25 +89,25 @@ describe("A command beside a server", () => {
     const command = serveBeside(program);
     await command.until(/^up$/m);
     command.signal("SIGHUP");
-    // By the signal itself.
+    // It was ended by the signal itself.
     assert.equal(await command.exited, null);
     assert.match(command.stdout, /^hung up$/m);
   });
 
   for (const { what, args, reason } of [
     {
-      what: "is not there",
+      what: "does not exist",
       args: ["--", "no-such-command"],
       reason: /^rowhouse: Cannot run the command: spawn no-such-command ENOENT$/m,
     },
-    { what: "has no -- in front", args: ["npm"], reason: /serve takes no 'npm'; .* after --/ },
+    { what: "is not preceded by --", args: ["npm"], reason: /serve takes no 'npm'; .* after --/ },
     {
-      what: "would have several processes",
+      what: "would run next to several server processes",
       args: ["--workers=2", "--", "true"],
       reason: /single server process: leave --workers out/,
     },
   ]) {
-    it(`is refused where it ${what}`, async () => {
+    it(`is refused if it ${what}`, async () => {
       const flags = args[0] === "--workers=2" ? FREE.slice(1) : FREE;
       const command = new RowhouseCommand(["serve", ...flags, ...args]);
       assert.equal(await command.exited, 2);

@@ -4,7 +4,7 @@ import type { HttpAnswer } from "./http-answer.ts";
 /** Further elements of an error body, by name, in the order sent. */
 export type Details = Readonly<Record<string, string>>;
 
-/** Demands a refusal in the form of Queue and Blob; answers the details of the body. */
+/** Checks for a refusal in the form of Queue and Blob; returns the details of its body. */
 export function assertStorageRefused(answer: HttpAnswer, status: number, code: string): Details {
   assert.equal(`${answer.status} ${answer.header("x-ms-error-code")}`, `${status} ${code}`);
   assert.equal(answer.header("content-type"), "application/xml");

@@ -5,13 +5,13 @@ import { HttpConnection } from "./http-connection.ts";
 
 export interface StorageCall {
   readonly body?: string | Uint8Array | undefined;
-  /** Beside the usual ones, or in their place; undefined leaves one out. */
+  /** In addition to the usual headers, or replacing them; undefined omits one. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
-  /** Query text of a token that stands in for the signature. */
+  /** Query text of a token that replaces the signature. */
   readonly sas?: string;
-  /** The order of `x-ms-` headers in what is signed, where it matters. */
+  /** The order of `x-ms-` headers in the signed text, for tests of that order. */
   readonly order?: (a: string, b: string) => number;
-  /** Milliseconds since 1970; default now. */
+  /** Milliseconds since 1970; default: now. */
   readonly signedAt?: number;
   /** Base64; default: the development account's. */
   readonly key?: string;
@@ -21,7 +21,7 @@ const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 export const KEY = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
 export const VERSION = "2026-04-06";
 
-/** A raw client of queues or blobs: the requests it is told to send, signed, over one connection. */
+/** A raw client of queues or blobs: sends exactly the given requests, signed, over one connection. */
 export class StorageWire {
   readonly #url: URL;
   readonly #contentType: string;
@@ -29,14 +29,14 @@ export class StorageWire {
 
   /**
    * @param url of the service: `http://127.0.0.1:10001`
-   * @param contentType what bodies are called where nothing else is said
+   * @param contentType default content type of bodies
    */
   constructor(url: string, contentType: string) {
     this.#url = new URL(url);
     this.#contentType = contentType;
   }
 
-  /** `path` begins below the account and may hold a query; both are sent as they are. */
+  /** `path` starts below the account and may contain a query; both are sent unchanged. */
   async send(method: string, path: string, call: StorageCall = {}): Promise<HttpAnswer> {
     return this.sendBytes(method, this.bytes(method, path, call));
   }
@@ -50,7 +50,7 @@ export class StorageWire {
     return answer;
   }
 
-  /** The request as it would travel. */
+  /** The bytes of the request. */
   bytes(method: string, path: string, call: StorageCall): Buffer {
     const body = call.body === undefined ? undefined : Buffer.from(call.body);
     const hasKey = call.sas === undefined;
@@ -91,7 +91,7 @@ export function sign(key: string, text: string): string {
   return createHmac("sha256", Buffer.from(key, "base64")).update(text, "utf8").digest("base64");
 }
 
-/** What SharedKey signs, written down the plain way. */
+/** The text that SharedKey signs, built plainly. */
 export function stringToSign(
   method: string,
   target: string,

@@ -7,14 +7,14 @@ import { KEY, StorageWire } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 
 const WRITES = 20;
-/** So many processes have no version in common: `VersionClock.takePlace`. */
+/** This many processes have no version in common: `VersionClock.takePlace`. */
 const PLACES = 16n;
 const TICKS_PER_MICROSECOND = 10n;
 
-// Of two workers that deleted and created one thing in turns, 2 to 20 ETags of 3,000 came again. That takes
-// half a minute to show; that each worker counts in numbers of its own is seen at once.
+// When two workers deleted and created one thing in turns, 2 to 20 ETags of 3,000 were repeated. Showing that
+// takes half a minute; that each worker uses its own residue class shows immediately.
 describe("Two workers on one data folder", () => {
-  it("give entities and blobs no ETag that the other one could give", async () => {
+  it("give entities and blobs no ETag that the other could give", async () => {
     await withFolder(async (folder) => {
       const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
       const account = DEVELOPMENT_ACCOUNT.name;
@@ -47,7 +47,7 @@ describe("Two workers on one data folder", () => {
   });
 });
 
-/** @param writers each writes something, through a worker of its own, and answers the ticks in its ETag */
+/** @param writers each writes an entity or blob through its own worker, and returns the ticks in its ETag */
 async function assertApart(writers: ((write: number) => Promise<bigint>)[]): Promise<void> {
   const places = await Promise.all(
     writers.map(async (write) => {
