@@ -437,6 +437,31 @@ describe("the build of an index", () => {
     assert.ok(!pace.slower());
   });
 
+  it("goes on however long its pages take, and stays with its process", async () => {
+    const { backend, db, of } = await open(0, memory());
+    await batch(connect(backend), (plan) => {
+      for (let id = 1; id <= 1500; id++) {
+        plan.insert(Plain, { dept: "Sales", id, email: `e${id}` });
+      }
+    });
+    for (const name of NAMES) {
+      await of(name).disable();
+      let others = 0;
+      const slow: Layer = async ({ args }, send) => {
+        const answer = await send();
+        if (args[0] === "rhcontrol") return answer;
+        backend.clock.advance(1000);
+        if (++others % 100 === 99) {
+          await assert.rejects(of(name).build(), /somebody else is building/);
+        }
+        return answer;
+      };
+      const building = connect({ ...backend, ...intercept(backend, slow) });
+      assert.equal((await indexLifeCycle(building, Indexed, name).build()).done, 1500);
+      assert.deepEqual(await entriesOf(backend, name), await expected(db));
+    }
+  });
+
   it("comes back to a value that another writer claims, until it is certain whose it is", async () => {
     const { backend, db, of } = await open(2);
     await of("far").disable();

@@ -8,9 +8,11 @@ import {
   createItsTables,
   EVERYBODY_MS,
   type IndexState,
+  isOwnedBriefly,
   type KeptIndex,
   keptIndex,
-  keptWhileOwned,
+  keptInTime,
+  keptUntil,
   NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
@@ -22,6 +24,7 @@ import { type EntryKeeper, keepsRows } from "./model/entity-index.ts";
 import { entriesOf } from "./model/entry.ts";
 import { unlessRefused } from "./ports/port-error.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
+import type { ByMs } from "./store/layer.ts";
 
 export interface BuildOptions {
   /** Entities a second at most, and fewer while the service pushes back. Default: 200. */
@@ -71,11 +74,11 @@ export class IndexLifeCycle {
   async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
     if (signal) return this.#until(signal).build(options);
     const { rate = RATE, onProgress } = options;
-    const { clock } = this.#index.database;
+    const index = this.#index;
+    const { clock } = index.database;
     const pace = new Pace(clock, rate);
-    const owner = this.#index.database.writeToken();
-    let { control, row } = await readToBuild(this.#index.control);
-    const index = keptWhileOwned(this.#index, () => control.ownedUntilMs ?? 0);
+    const owner = index.database.writeToken();
+    let { control, row } = await readToBuild(index.control);
     const { shards, state: before } = control;
     if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
     this.#assertFree(control);
@@ -86,17 +89,21 @@ export class IndexLifeCycle {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
       row = await index.control.write(control, row);
     };
+    const still = async () => {
+      if (isOwnedBriefly(clock, control.ownedUntilMs)) await save({});
+    };
+    const kept = keptInTime(index, keptUntil(index, "built", still));
     await createItsTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {
       // A writer that does not know yet would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
       await save({});
-      await mendFirst(index, pace, () => save({}));
+      await mendFirst(kept, pace, () => save({}));
     }
     const build = await buildRange(
       {
-        index,
+        index: kept,
         pace,
         async save(progress) {
           await save({ build: progress });
@@ -131,21 +138,26 @@ export class IndexLifeCycle {
     }
     await move("disabled");
     await clock.sleep(EVERYBODY_MS);
-    await this.#drop(async () => {
+    const keep = async () => {
       if (ownedUntilMs - clock.now() <= OWNER_MS / 2) await move("disabled");
+    };
+    await this.#drop(keep, async () => {
+      await keep();
+      return ownedUntilMs;
     });
     await control.write({ state: "disabled" }, row);
   }
 
   /** Deletes the entries; calls `keep` again and again, so that the index stays ours. */
-  async #drop(keep: () => Promise<void>): Promise<void> {
+  async #drop(keep: () => Promise<void>, oursUntilMs: ByMs): Promise<void> {
     const { database, entity, keeper } = this.#index;
     if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
     // A table that is gone was dropped by an earlier try.
     const isOwn = !this.#othersIn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
     if (isOwn !== false) {
-      await database.tables.deleteTable(table);
+      // Not again once another process may have built the index anew.
+      await database.inTime(oursUntilMs).tables.deleteTable(table);
       return;
     }
     const filter = entriesOf(entity.rows.typeProperty, tag);

@@ -6,9 +6,11 @@ import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key } from "./indexes/test-employee.ts";
 import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/test-life-cycle.ts";
 import { definitionHash } from "./model/definition-hash.ts";
+import { PortError } from "./ports/port-error.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { intercept, type Layer } from "./testing.ts";
 
 describe("the registration of an index", () => {
   it("refuses a definition that is not the one registered, whoever comes with it", async () => {
@@ -94,6 +96,37 @@ describe("the registration of an index", () => {
     const late = connected().open(old).insert({ dept: "Sales", id: 5, email: "e5" });
     await assert.rejects(late, /definition: is not the one that was registered/);
   });
+
+  for (const [how, build] of Object.entries({
+    build: (db: Database) => indexLifeCycle(db, Indexed, "far").build(),
+    "build in shards": (db: Database) => buildInShards(db, Indexed, "far"),
+  })) {
+    it(`of a changed definition ends a ${how} of the old one, which leaves no entry behind`, async () => {
+      const { backend, db, of } = await open(3);
+      await of("far").disable();
+      const { near, far } = Indexed.indexes;
+      const indexes = { near, far: remoteIndex({ ...far.options, row: [k.lit("holder")] }) };
+      const Changed = entity("Employee", { version: 1, fields, key, indexes });
+      // The table stays for it.
+      const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
+      let isStill = true;
+      const slow: Layer = async ({ method, args: [table] }, send) => {
+        if (!isStill || table !== "ByEmail" || method !== "commit") return send();
+        isStill = false;
+        await backend.tables.commit("ByEmail", [other]);
+        await indexLifeCycle(db, Changed, "far").disable();
+        await of("far").retire();
+        throw new PortError("busy", { status: 503, code: "ServerBusy" });
+      };
+      const building = connect({ ...backend, ...intercept(backend, slow) });
+      await assert.rejects(
+        build(building),
+        /is not the one that was registered|cannot be built now/,
+      );
+      assert.equal(isStill, false);
+      assert.deepEqual(await entriesOf(backend, "far"), []);
+    });
+  }
 
   it("is refused until it is registered, where that is asked for", async () => {
     const { backend, plain } = await open(1);

@@ -35,7 +35,13 @@ export function indexRepairs(
           // A key that the change kept is named twice, and would get into its own way.
           const unique = [...new Map(keys.map((key) => [printKey(key), key])).values()];
           const keeper = keeperIn(database.inTime(untilMs), entity, index);
-          return keeper?.reconcile(base, unique);
+          try {
+            return await keeper?.reconcile(base, unique);
+          } catch (error) {
+            // Or is retired meanwhile.
+            if ((await untilMs()) > 0) throw error;
+            return undefined;
+          }
         }),
       );
       return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;

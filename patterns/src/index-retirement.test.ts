@@ -9,7 +9,7 @@ import { repairIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/test-life-cycle.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, PortError } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
@@ -132,7 +132,7 @@ describe("an index that is retired", () => {
     };
     for (const [who, work] of Object.entries(latecomers)) {
       it(`gets no entry any more from ${who} that stood still meanwhile (${name})`, async () => {
-        const { backend, plain, of } = await open(3);
+        const { backend, db: others, plain, of } = await open(3);
         // The table stays for it.
         const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
         await backend.tables.commit("ByEmail", [other]);
@@ -151,19 +151,44 @@ describe("an index that is retired", () => {
           if (isBase && asks <= 0 && !isLate) {
             isLate = true;
             backend.clock.advance(3 * MINUTE);
-            if (isBuild) await of(name).build();
+            if (isBuild) await work(others);
             await of(name).retire();
           }
           return answer;
         };
         const states = { indexStates: controlledIndexes() };
         const db = connect({ ...backend, ...intercept(backend, slow), ...states });
-        await assert.rejects(work(db), (error) => isTableError(error, "throttled"));
+        if (who === "a worker") assert.equal(await work(db), undefined);
+        else
+          await assert.rejects(
+            work(db),
+            /it cannot be (built|repaired) now|somebody else moved the index/,
+          );
         assert.ok(isLate);
         assert.deepEqual(await entriesOf(backend, name), []);
       });
     }
   }
+
+  it("keeps its table when another process built it anew before a repeat of the request that deletes it", async () => {
+    const { backend, db, of } = await open();
+    await of("far").disable();
+    await of("far").build();
+    let deletes = 0;
+    const slow: Layer = async ({ method }, send) => {
+      if (method !== "deleteTable" || deletes++ > 0) return send();
+      backend.clock.advance(2 * MINUTE);
+      await of("far").retire();
+      // The name of a table that was deleted is free again only then.
+      backend.clock.advance(MINUTE);
+      await of("far").build();
+      throw new PortError("busy", { status: 503, code: "ServerBusy" });
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, slow) });
+    const retired = indexLifeCycle(retiring, Indexed, "far").retire();
+    await assert.rejects(retired, (error) => isTableError(error, "conflict"));
+    assert.deepEqual(await entriesOf(backend, "far"), await expected(db));
+  });
 
   it("deletes also the entry that somebody changed when it was about to be deleted", async () => {
     const { backend, of } = await open();

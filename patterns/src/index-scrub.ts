@@ -2,15 +2,7 @@ import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type Claim, claimsIn, LISTED, PAGE } from "./indexes/claims.ts";
-import {
-  type KeptIndex,
-  keptIndex,
-  keptInTime,
-  LEASE_MS,
-  stateRefused,
-  WRITE_MS,
-  widthOf,
-} from "./indexes/control.ts";
+import { type KeptIndex, keptIndex, keptInTime, keptUntil, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -24,7 +16,6 @@ import { isSameValue, type Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesWhere } from "./query/pages.ts";
-import { isFresh } from "./store/clock.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -129,18 +120,7 @@ export async function repairIndex(
 ): Promise<VerifyReport> {
   const index = keptIndex(database.until(signal), entity, name);
   const { control } = index;
-  const { clock } = index.database;
-  let readAtMs = 0;
-  /** Nobody would keep what it inserts, and who retires the index, perhaps meanwhile, would leave it behind. */
-  const keptUntilMs = async () => {
-    while (!isFresh(clock, readAtMs, LEASE_MS)) {
-      const now = clock.now();
-      const { state } = (await control.read()).control;
-      if (/disabled|retiring/.test(state)) throw stateRefused(control, state, "repaired");
-      readAtMs = now;
-    }
-    return readAtMs + WRITE_MS;
-  };
+  const keptUntilMs = keptUntil(index, "repaired");
   await keptUntilMs();
   // What a repair does is what the workers do.
   const { keeper } = keptInTime(index, keptUntilMs);

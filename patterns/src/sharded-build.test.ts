@@ -18,6 +18,7 @@ import {
   crashEverywhere,
   intercept,
   interleave,
+  type Layer,
   type Memory,
   memory,
   withFaults,
@@ -191,7 +192,7 @@ describe("a build in shards", () => {
     );
     assert.deepEqual(progress.at(-1), { done: 35, shards: 3, shardsDone: 3 });
     assert.equal(result.done, 35);
-    const forEachShard = 6; // Recorded, claimed, read, saved, done, deleted.
+    const forEachShard = 7; // Recorded, claimed, read, the index's state, saved, done, deleted.
     assert.equal(requests, 35 * 3 + 3 * forEachShard + 14);
   });
 
@@ -237,6 +238,27 @@ describe("a build in shards", () => {
     assert.equal(result.done, 24);
     assert.ok(backend.clock.now() - diedAt >= MINUTE);
     assert.ok(entities < 24 * 4, `${entities} entities for half of the build`);
+    await assertWhole(db, "near");
+  });
+
+  it("keeps its shards however long their pages take", async () => {
+    const { backend, db } = await open(100, memory());
+    let saved = 0;
+    const slow: Layer = async ({ args }, send) => {
+      const answer = await send();
+      if (args[0] !== "rhcontrol") backend.clock.advance(1000);
+      const shards = saved < 100 ? await shardsIn(backend) : [];
+      for (const { properties } of shards) {
+        const { ownedUntilMs = 0, isDone } = JSON.parse(String(properties.shard?.value));
+        if (ownedUntilMs === 0 || isDone) continue;
+        saved++;
+        assert.ok(ownedUntilMs > backend.clock.now());
+      }
+      return answer;
+    };
+    const building = connect({ ...backend, ...intercept(backend, slow) });
+    await buildInShards(building, Indexed, "near", { shards: 1 });
+    assert.ok(saved >= 100);
     await assertWhole(db, "near");
   });
 

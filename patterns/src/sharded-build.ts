@@ -7,10 +7,12 @@ import {
   type Control,
   createItsTables,
   EVERYBODY_MS,
+  isOwnedBriefly,
   type KeptIndex,
   type KnownControl,
   keptIndex,
-  keptWhileOwned,
+  keptInTime,
+  keptUntil,
   NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
@@ -109,6 +111,7 @@ class ShardedBuild {
   readonly #prefix: string;
   readonly #pace: Pace;
   #shards: readonly KnownShard[] = [];
+  #hasBegun = false;
 
   constructor(
     database: Database,
@@ -142,6 +145,11 @@ class ShardedBuild {
     const { clock } = this.#index.database;
     const { control, row } = await readToBuild(this.#index.control);
     const { state, build, shards } = control;
+    // Retired since it was at work on it.
+    if (state === "disabled" && this.#hasBegun) {
+      throw stateRefused(this.#index.control, state, "built");
+    }
+    this.#hasBegun ||= state === "writeonly";
     if (state.startsWith("readable") && build) {
       if (shards) {
         await this.#drop(shards.plan);
@@ -189,17 +197,18 @@ class ShardedBuild {
         { state: "writeonly", shards: { plan }, ...until },
         known,
       );
+      this.#hasBegun = true;
     };
     await createItsTables(this.#index);
     await keep();
     // A writer that does not know yet would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);
     await keep();
-    const kept = keptWhileOwned(this.#index, () => keptAtMs + OWNER_MS);
-    await mendFirst(kept, this.#pace, keep);
-    const cuts = await this.#cuts(async () => {
+    const still = async () => {
       if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
-    });
+    };
+    await mendFirst(this.#kept(still), this.#pace, keep);
+    const cuts = await this.#cuts(still);
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
@@ -256,12 +265,15 @@ class ShardedBuild {
       shard.known = written;
       this.#tell();
     };
+    const still = async () => {
+      if (isOwnedBriefly(clock, shard.known.value.ownedUntilMs)) await save({});
+    };
     try {
       await save({});
       const { from, to, progress } = shard.known.value;
       await buildRange(
         {
-          index: keptWhileOwned(this.#index, () => shard.known.value.ownedUntilMs ?? 0),
+          index: this.#kept(still),
           filter: and(bound("PartitionKey", "ge", from), bound("PartitionKey", "lt", to)),
           pace: this.#pace,
           save: (progress) => save({ progress }),
@@ -274,6 +286,11 @@ class ShardedBuild {
       this.#failed.abort(error);
       throw error;
     }
+  }
+
+  /** The index, whose entries are made until it is retired. */
+  #kept(still: () => Promise<void>): KeptIndex {
+    return keptInTime(this.#index, keptUntil(this.#index, "built", still));
   }
 
   async #read(plan: string): Promise<void> {

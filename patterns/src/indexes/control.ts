@@ -8,6 +8,7 @@ import { type Properties, text } from "../ports/edm.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { pagesOf } from "../query/pages.ts";
+import { type Clock, isFresh } from "../store/clock.ts";
 import {
   type JsonRow,
   jsonRow,
@@ -107,9 +108,34 @@ export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
   return { ...index, keeper: keptIndex(database.inTime(byMs), entity, name).keeper };
 }
 
-/** Who retires an index that nobody owns any more waits for so long before its entries are deleted. */
-export function keptWhileOwned(index: KeptIndex, ownedUntilMs: () => number): KeptIndex {
-  return keptInTime(index, () => ownedUntilMs() + EVERYBODY_MS);
+/**
+ * Until when entries may be written by what the control row says, which is read again when that is old: a retirement
+ * waits for builds and repairs as it waits for writers. Calls `still` after each such read, one at a time.
+ * @throws validation-failed once the index is being retired: it cannot be `done` then.
+ */
+export function keptUntil(
+  { control, database: { clock } }: KeptIndex,
+  done: string,
+  still?: () => Promise<unknown>,
+): () => Promise<number> {
+  let readAtMs = 0;
+  let reading: Promise<void> | undefined;
+  const read = async () => {
+    const now = clock.now();
+    const { state } = (await control.read()).control;
+    if (/disabled|retiring/.test(state)) throw stateRefused(control, state, done);
+    await still?.();
+    readAtMs = now;
+  };
+  return async () => {
+    while (!isFresh(clock, readAtMs, LEASE_MS)) {
+      reading ??= read().finally(() => {
+        reading = undefined;
+      });
+      await reading;
+    }
+    return readAtMs + WRITE_MS;
+  };
 }
 
 /** Before it is `writeonly`, for then all write to its table: a retirement dropped it, or nobody made it yet. */
@@ -120,6 +146,11 @@ export async function createItsTables({ database, entity, name }: KeptIndex): Pr
 
 /** How long the work is its owner's after the last word from it. */
 export const OWNER_MS = 60_000;
+
+/** Whether its owner should say so again, if it is asked every 30 s. */
+export function isOwnedBriefly(clock: Clock, ownedUntilMs = 0): boolean {
+  return ownedUntilMs - clock.now() < OWNER_MS * 0.75;
+}
 
 /**
  * The control row of one definition of an index: `<table>.<Entity>.<index>@<hash>`. Under a changed definition the
