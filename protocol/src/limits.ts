@@ -50,7 +50,7 @@ export const LIMITS = {
   batchPartHeadersMax: 128,
 
   pageEntitiesMax: 1000,
-  /** Ours: the service bounds pages by time and count alone, so a page can reach a gigabyte. */
+  /** Ours, for lists of names too: the service bounds pages by time and count alone, so a page can reach a gigabyte. */
   pageBytesMax: 8 * 1_048_576,
   /** A query stops collecting after this long and returns a continuation. */
   pageTimeMs: 5_000,

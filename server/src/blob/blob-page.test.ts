@@ -76,6 +76,18 @@ describe("A page of blobs", () => {
     assert.equal(engine.visited, 4);
   });
 
+  it("ends after a number of bytes, but not before its first entry", async () => {
+    const names = Array.from({ length: 50 }, (_, i) => `${"long".repeat(20)}/${i}`);
+    const engine = await engineWith(names);
+    for (const bytesMax of [1, 100, 1000, 1_000_000]) {
+      assert.deepEqual(await listAll(engine, { bytesMax }), names.toSorted());
+      const { length } = (await page(engine, { bytesMax })).entries;
+      assert.ok(length === 1 || length * 80 < bytesMax, `${length} entries`);
+    }
+    const folders = { bytesMax: 100, delimiter: "/" };
+    assert.equal((await page(engine, folders)).next, undefined);
+  });
+
   it("shows uncommitted blobs only when they are asked for, prefixes of them likewise", async () => {
     const engine = await engineWith(["b"]);
     await fill(engine, ["a", "c/1", "d/1"], "uncommitted");

@@ -1,3 +1,4 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import { toBuffer } from "../byte-views.ts";
 import type { Engine, Key, KeyRange } from "../engine/engine.ts";
 import { compareKeys, prefixEnd } from "../engine/key-codec.ts";
@@ -15,6 +16,8 @@ export interface BlobPageRequest {
   readonly from: Uint8Array;
   /** Maximum number of entries, counting blobs and common prefixes. */
   readonly max: number;
+  /** Stored bytes of its entries after which the page ends, though not before its first. Default: those of a query. */
+  readonly bytesMax?: number;
   /** Whether to include blobs that have only uncommitted blocks. */
   readonly withUncommitted: boolean;
 }
@@ -35,9 +38,10 @@ export type BlobPageEntry =
  * not read: the scan resumes after the last of them.
  */
 export async function readBlobPage(engine: Engine, request: BlobPageRequest): Promise<BlobPage> {
-  const { partition, prefix, from, max } = request;
+  const { partition, prefix, from, max, bytesMax = LIMITS.pageBytesMax } = request;
   let range: KeyRange | undefined = namesRange(partition, prefix, from);
   const entries: BlobPageEntry[] = [];
+  let bytes = 0;
   let next: Uint8Array | undefined;
   while (range !== undefined && next === undefined) {
     let skipped: Uint8Array | undefined;
@@ -47,12 +51,13 @@ export async function readBlobPage(engine: Engine, request: BlobPageRequest): Pr
       ({ key, value }) => {
         const record = decodeRecord({ value });
         if (record.blob === undefined && !request.withUncommitted) return true;
-        if (entries.length === max) {
+        const name = toBuffer(key.sort).toString("utf8");
+        const commonPrefix = commonPrefixOf(name, request);
+        bytes += commonPrefix?.length ?? key.sort.length + value.length;
+        if (entries.length === max || (bytes > bytesMax && entries.length > 0)) {
           next = Uint8Array.from(key.sort);
           return false;
         }
-        const name = toBuffer(key.sort).toString("utf8");
-        const commonPrefix = commonPrefixOf(name, request);
         if (commonPrefix === undefined) {
           entries.push({ name, record });
           return true;

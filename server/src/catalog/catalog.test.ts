@@ -175,6 +175,18 @@ describe("The catalog", () => {
     assert.equal(await names("", "b1", 2), "B1 b2");
   });
 
+  it("ends a page after a number of bytes, but not before its first name", async () => {
+    const { catalog } = await open();
+    for (const name of ["a", "b", "c"]) await catalog.create("alice", name, 0);
+    const page = async (bytesMax: number, max = 9) => {
+      const { names, next } = await catalog.page("alice", { prefix: "", from: "", max, bytesMax });
+      return [...names.map(({ name }) => name), "then", next].join(" ");
+    };
+    assert.equal(await page(1), "a then b");
+    assert.equal(await page(10_000), "a b c then ");
+    assert.equal(await page(10_000, 2), "a b then c");
+  });
+
   it("gives accounts the same ids each time they are opened", async () => {
     const engine = new MemoryEngine();
     const first = await openAccountIds(engine, ["alice", "bob"]);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LIMITS } from "@rowhouse/protocol/limits";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import { Contention, LOST } from "../engine/contention.ts";
@@ -36,6 +37,8 @@ export interface CatalogPage {
   readonly prefix: string;
   readonly from: string;
   readonly max: number;
+  /** Stored bytes after which the page ends, though not before its first name. Default: those of a query. */
+  readonly bytesMax?: number;
   /** Names for which it returns false are treated as absent. Default: none. */
   readonly shows?: (name: string) => boolean;
   /** The time at which the page ends wherever it is, by the catalog's clock. Default: never. */
@@ -225,12 +228,12 @@ export class Catalog<Value> {
 
   /**
    * Names that begin with `prefix`, in ascending order, from `from` on (included). `accept` is called with
-   * each, and returns whether to take it, pass over it, or end before it.
+   * each and its stored length, and returns whether to take it, pass over it, or end before it.
    */
   async list(
     account: string,
     options: { readonly prefix: string; readonly from: string },
-    accept: (named: Named<Value>) => "take" | "pass" | "end",
+    accept: (named: Named<Value>, bytes: number) => "take" | "pass" | "end",
   ): Promise<Named<Value>[]> {
     const partition = this.#partition(account);
     const prefix = encodeText(options.prefix, NAME_PREFIX);
@@ -240,7 +243,7 @@ export class Catalog<Value> {
     const taken: Named<Value>[] = [];
     await scanToEnd(this.#engine, { start, end }, (entry) => {
       const named = read<Value>(entry);
-      const answer = accept(named);
+      const answer = accept(named, entry.key.sort.length + entry.value.length);
       if (answer === "take") taken.push(named);
       return answer !== "end";
     });
@@ -253,16 +256,26 @@ export class Catalog<Value> {
    */
   async page(
     account: string,
-    { prefix, from, max, shows = () => true, deadline = Number.POSITIVE_INFINITY }: CatalogPage,
+    {
+      prefix,
+      from,
+      max,
+      bytesMax = LIMITS.pageBytesMax,
+      shows = () => true,
+      deadline = Number.POSITIVE_INFINITY,
+    }: CatalogPage,
   ): Promise<{ names: readonly Named<Value>[]; next: string | undefined }> {
     let read = 0;
     let taken = 0;
+    let bytesTaken = 0;
     let next: string | undefined;
-    const names = await this.list(account, { prefix, from }, ({ name }) => {
+    const names = await this.list(account, { prefix, from }, ({ name }, bytes) => {
       const isOverdue = ++read % NAMES_PER_CLOCK_LOOK === 0 && this.#clock.now() > deadline;
       if (!isOverdue) {
         if (!shows(name)) return "pass";
-        if (taken++ < max) return "take";
+        bytesTaken += bytes;
+        const fits = taken === 0 || bytesTaken <= bytesMax;
+        if (fits && taken++ < max) return "take";
       }
       next = name;
       return "end";
