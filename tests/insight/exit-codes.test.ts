@@ -99,8 +99,7 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "a file of rules that is not there",
     args: ["serve", "--inMemoryPersistence", "--faults", "rules.txt"],
-    reason:
-      /cannot start: "rules\.txt" .* There is no file of that name either\.\n$/,
+    reason: /cannot start: "rules\.txt" .* There is no file of that name either\.\n$/,
   },
   {
     what: "a log that is a folder",
@@ -157,7 +156,7 @@ describe("Exit codes of the rowhouse command", () => {
         ...["--debug", "/proc/none/log"],
       ]);
       assert.equal(await command.exited, 2);
-      assert.match(command.stderr, /Cannot write .*: \/proc takes no folders\.\n$/);
+      assert.match(command.stderr, /Cannot write .*: No folder can be created in \/proc\.\n$/);
     });
   }
 

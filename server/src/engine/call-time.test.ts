@@ -4,7 +4,7 @@ import { CallTime } from "./call-time.ts";
 import { CALL_MS_MAX, EngineError } from "./engine.ts";
 
 describe("The time of a call", () => {
-  it("is as long on a clock that is set ahead or back meanwhile", () => {
+  it("is the same when the clock is set ahead or back during the call", () => {
     for (const setTo of [1e12, -1e12]) {
       const clock = { at: 0, ms: 500, now: () => clock.at, elapsed: () => clock.ms };
       const time = new CallTime(clock);
@@ -16,7 +16,7 @@ describe("The time of a call", () => {
     }
   });
 
-  it("is judged by the clock alone where that tells of nothing else", () => {
+  it("is measured by now() on a clock without elapsed()", () => {
     let now = 0;
     const time = new CallTime({ now: () => now });
     now = CALL_MS_MAX;

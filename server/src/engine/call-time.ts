@@ -17,7 +17,10 @@ export class CallTime {
   /** Call it only when nothing is in flight. @throws EngineError `Unavailable` */
   assertLeft(): void {
     if (elapsedMs(this.#clock) - this.#beganAt > CALL_MS_MAX) {
-      throw new EngineError("Unavailable", "Others came first for as long as a call may take.");
+      throw new EngineError(
+        "Unavailable",
+        `Concurrent writes won for the ${CALL_MS_MAX / 1000} seconds that a call may take. Retry the request.`,
+      );
     }
   }
 }

@@ -22,7 +22,7 @@ export function testEngineConformance(target: EngineUnderTest): void {
     }
   };
 
-  describe(`${target.name} keeps the engine contract`, () => {
+  describe(`${target.name} fulfills the engine contract`, () => {
     describe("get and commit", () => testGetAndCommit(withEngine));
     describe("checks", () => testChecks(withEngine));
     describe("update", () => testUpdates(withEngine));

@@ -5,7 +5,7 @@ import { Contention, LOST } from "./contention.ts";
 import { CALL_MS_MAX, EngineError } from "./engine.ts";
 
 describe("Contention", () => {
-  it("lets everybody try at once, and those who lost one after the other, in order", async () => {
+  it("lets all writers try at once, then the losers one at a time, in order", async () => {
     const contention = new Contention(systemClock);
     const log: string[] = [];
     let version = 0;
@@ -24,7 +24,7 @@ describe("Contention", () => {
     assert.deepEqual(log, ["a", "b", "c", "d", "b again", "c again", "d again"]);
   });
 
-  it("lets nobody try beside another where all take turns", async () => {
+  it("lets one writer try at a time in turns, so that none loses", async () => {
     const contention = new Contention(systemClock);
     let version = 0;
     let lost = 0;
@@ -40,7 +40,7 @@ describe("Contention", () => {
     assert.equal(lost, 0);
   });
 
-  it("tells who lost in its turn that it was lost", async () => {
+  it("tells an attempt whether an earlier one of the same turn lost", async () => {
     const contention = new Contention(systemClock);
     const told: boolean[] = [];
     await contention.inTurn("k", async (again) => {
@@ -50,7 +50,7 @@ describe("Contention", () => {
     assert.deepEqual(told, [false, true, true]);
   });
 
-  it("keeps nobody of another key waiting", async () => {
+  it("does not make writers of other keys wait", async () => {
     const contention = new Contention(systemClock);
     let release = () => {};
     const blocked = contention.inTurn("a", () => new Promise<void>((free) => (release = free)));
@@ -59,7 +59,7 @@ describe("Contention", () => {
     await blocked;
   });
 
-  it("refuses who loses for as long as a call may take", async () => {
+  it("refuses a writer that has been losing for the time of a call", async () => {
     const clock = { at: 0, now: () => clock.at };
     const contention = new Contention(clock);
     let tries = 0;
@@ -74,7 +74,7 @@ describe("Contention", () => {
     assert.equal(tries, 4);
   });
 
-  it("refuses those that waited longer than a call may take, and goes on with who comes then", async () => {
+  it("refuses writers that waited longer than the time of a call, and serves later ones", async () => {
     const clock = { at: 0, now: () => clock.at };
     const contention = new Contention(clock);
     const began: string[] = [];

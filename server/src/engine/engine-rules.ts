@@ -18,7 +18,7 @@ export function assertKeyFits(key: Key, keyBytesMax: number): void {
   if (keyBytes(key) <= keyBytesMax) return;
   throw new EngineError(
     "KeyTooLong",
-    `A key of ${keyBytes(key)} bytes; at most ${keyBytesMax} are allowed.`,
+    `The key has ${keyBytes(key)} bytes; at most ${keyBytesMax} are allowed.`,
   );
 }
 

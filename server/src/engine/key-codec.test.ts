@@ -65,12 +65,12 @@ const bytes = fc
 
 const pair: fc.Arbitrary<Key> = fc.record({ partition: bytes, sort: bytes });
 
-describe("text code", () => {
-  it("gives text back", () => {
+describe("the code of a text", () => {
+  it("decodes to the same text", () => {
     fc.assert(fc.property(text, (each) => assert.equal(decodeText(encodeText(each)), each)));
   });
 
-  it("sorts as UTF-16 code units do", () => {
+  it("sorts like UTF-16 code units", () => {
     fc.assert(
       fc.property(text, text, (a, b) => {
         assert.equal(
@@ -81,7 +81,7 @@ describe("text code", () => {
     );
   });
 
-  it("puts supplementary characters between U+D7FF and U+E000", () => {
+  it("sorts supplementary characters between U+D7FF and U+E000", () => {
     const sorted = ["\ud7ff", "\u{10000}", "\u{10ffff}", "\ue000", "\uffff"];
     const bySortedCode = sorted.toReversed().sort((a, b) => {
       return Buffer.compare(encodeText(a), encodeText(b));
@@ -89,7 +89,7 @@ describe("text code", () => {
     assert.deepEqual(bySortedCode, sorted);
   });
 
-  it("appends to a prefix and reads from behind it", () => {
+  it("can be appended to a prefix and decoded from after it", () => {
     fc.assert(
       fc.property(bytes, text, (prefix, each) => {
         const code = encodeText(each, prefix);
@@ -99,30 +99,30 @@ describe("text code", () => {
     );
   });
 
-  it("has no byte 00 unless the text has U+0000", () => {
+  it("contains a byte 00 only where the text has U+0000", () => {
     fc.assert(
       fc.property(text, (each) => assert.equal(encodeText(each).includes(0), each.includes("\0"))),
     );
   });
 
-  it("takes 3 bytes a code unit at most, so two keys of 512 units and 16 bytes always fit", () => {
+  it("takes at most 3 bytes per code unit, so two keys of 512 units plus 16 bytes always fit", () => {
     for (const widest of ["\u0800", "\uffff", "😀"]) {
       const code = encodeText(widest.repeat(512 / widest.length));
       assertAbove(pairBytesMax(4026) + 1, 2 * code.length + 16);
     }
   });
 
-  it("refuses lone surrogates, at whichever end", () => {
+  it("does not exist for lone surrogates at either end", () => {
     for (const lone of ["\ud800", "a\udfff", "\udc00\ud800", "\ud800a", "\ufffd\ud83d"]) {
       assert.throws(() => encodeText(lone), RangeError);
     }
   });
 });
 
-describe("id code", () => {
+describe("the code of an id", () => {
   const id = fc.oneof(fc.maxSafeNat(), fc.nat(70_000), fc.nat(300));
 
-  it("gives ids back and says where they end", () => {
+  it("decodes to the same id and its end", () => {
     fc.assert(
       fc.property(id, bytes, (each, rest) => {
         const code = encodeId(each);
@@ -132,7 +132,7 @@ describe("id code", () => {
     );
   });
 
-  it("keeps order and has no byte 00", () => {
+  it("sorts like the ids and contains no byte 00", () => {
     fc.assert(
       fc.property(id, id, (a, b) => {
         assert.equal(sign(Buffer.compare(encodeId(a), encodeId(b))), sign(a - b));
@@ -146,7 +146,7 @@ describe("id code", () => {
     assert.deepEqual(lengths, [2, 2, 3, 3, 4]);
   });
 
-  it("refuses what is no id", () => {
+  it("exists for safe integers from 0 on only", () => {
     for (const wrong of [-1, 0.5, Number.NaN, 2 ** 53]) {
       assert.throws(() => encodeId(wrong), RangeError);
     }
@@ -157,11 +157,11 @@ describe("id code", () => {
 });
 
 describe("flat keys", () => {
-  it("give the pair back", () => {
+  it("split into the same pair", () => {
     fc.assert(fc.property(pair, (each) => assertSameKey(splitKey(joinKey(each)), each)));
   });
 
-  it("sort as pairs do", () => {
+  it("sort like pairs", () => {
     fc.assert(
       fc.property(pair, pair, (a, b) => {
         const flat = Buffer.compare(joinKey(a), joinKey(b));
@@ -170,7 +170,7 @@ describe("flat keys", () => {
     );
   });
 
-  it("sort as pairs do when one partition goes on where the other ends", () => {
+  it("sort like pairs when one partition is a prefix of the other", () => {
     fc.assert(
       fc.property(pair, bytes, bytes, (a, longer, sort) => {
         const b = { partition: Uint8Array.from([...a.partition, ...longer]), sort };
@@ -193,7 +193,7 @@ describe("flat keys", () => {
     assert.equal(joinKey(key("partition", [0, 0, 0])).length, 9 + 2 + 3);
   });
 
-  it("fit the announced length, whatever the bytes; one byte more does not", () => {
+  it("fit the maximum for pairs of the announced length, and may not with one byte more", () => {
     for (const flatBytesMax of [40, 100, 2000, 4026]) {
       const longest = pairBytesMax(flatBytesMax);
       assertAbove(flatBytesMax + 1, worstFlatBytes(longest));
@@ -201,7 +201,7 @@ describe("flat keys", () => {
     }
   });
 
-  it("are refused when they are cut or foreign", () => {
+  it("are refused when they are truncated or invalid", () => {
     for (const wrong of [
       "",
       "abc",
@@ -215,7 +215,7 @@ describe("flat keys", () => {
     }
   });
 
-  it("are split in place, one after the other, as they are split alone", () => {
+  it("are split in a reused buffer as they are split alone", () => {
     const place = Buffer.alloc(2000);
     const splitter = new KeySplitter();
     fc.assert(
@@ -230,7 +230,7 @@ describe("flat keys", () => {
   });
 });
 
-it("a partition with a byte 00 is not taken for the one that stood there before", () => {
+it("A key splitter does not mistake a partition with a byte 00 for the one before it", () => {
   const place = Buffer.alloc(100);
   const splitter = new KeySplitter();
   const plain = key([97], [0, ...new Array(40).fill(1)]);
@@ -247,7 +247,7 @@ it("a partition with a byte 00 is not taken for the one that stood there before"
 /**
  * These bytes are on disk: `docs/internals/storage-format.md` describes them, and stored data relies on them.
  */
-it("the bytes on disk are those of storage format 1", () => {
+it("Key parts and flat keys have the bytes of storage format 1", () => {
   const ids = [0, 254, 255, 65_279, 65_280].map((id) => hex(encodeId(id)));
   assert.deepEqual(ids, ["0101", "01ff", "020101", "02ffff", "03010101"]);
   const texts = ["a", "é", "\ud7ff", "😀", "\ue000", "\ufffd"].map((each) => hex(encodeText(each)));
@@ -268,7 +268,7 @@ describe("positions", () => {
     fc.array(fc.constantFrom(254, 255), { maxLength: 3 }).map((all) => Uint8Array.from(all)),
   );
 
-  it("after a key there is nothing before the next possible key", () => {
+  it("after(key) is the first position after the key", () => {
     fc.assert(
       fc.property(pair, pair, (a, b) => {
         assert.equal(compareKeys(a, b) < 0, compareKeys(after(a), b) <= 0);
@@ -276,7 +276,7 @@ describe("positions", () => {
     );
   });
 
-  it("a partition's range holds its keys and no others", () => {
+  it("partitionRange contains exactly the keys of the partition", () => {
     fc.assert(
       fc.property(bytes, pair, (partition, each) => {
         assert.equal(
@@ -287,7 +287,7 @@ describe("positions", () => {
     );
   });
 
-  it("after a partition come exactly the larger partitions", () => {
+  it("afterPartition comes before exactly the larger partitions", () => {
     fc.assert(
       fc.property(bytes, pair, (partition, each) => {
         const isLarger = Buffer.compare(each.partition, partition) > 0;
@@ -296,7 +296,7 @@ describe("positions", () => {
     );
   });
 
-  it("a prefix's range holds the partitions that begin with it and no others", () => {
+  it("partitionPrefixRange contains exactly the partitions with the prefix", () => {
     fc.assert(
       fc.property(prefix, bytes, pair, (start, rest, other) => {
         const within = { partition: Uint8Array.from([...start, ...rest]), sort: other.sort };
@@ -307,7 +307,7 @@ describe("positions", () => {
     );
   });
 
-  it("a sort prefix's range holds what begins with it in its partition and nothing else", () => {
+  it("sortPrefixRange contains exactly the keys of the partition whose sort has the prefix", () => {
     fc.assert(
       fc.property(prefix, bytes, pair, (start, rest, other) => {
         const { partition, sort } = other;
@@ -323,19 +323,19 @@ describe("positions", () => {
     );
   });
 
-  it("nothing is above a prefix of 255s only", () => {
+  it("prefixEnd is undefined for a prefix of only 255s", () => {
     assert.equal(prefixEnd(Uint8Array.of()), undefined);
     assert.equal(prefixEnd(Uint8Array.of(255, 255)), undefined);
     assert.deepEqual(prefixEnd(Uint8Array.of(1, 255)), Uint8Array.of(2));
   });
 
-  it("a prefix's end shares no bytes with the prefix", () => {
+  it("prefixEnd does not change the prefix", () => {
     const prefix = Buffer.from("ab");
     prefixEnd(prefix);
     assert.equal(prefix.toString(), "ab");
   });
 
-  it("the length of a key is that of both parts", () => {
+  it("keyBytes counts both parts", () => {
     assert.equal(keyBytes(key("abc", [1, 2])), 5);
   });
 });

@@ -8,21 +8,21 @@ import { FileContentStore } from "../content/file-content-store.ts";
 import { openLmdbEngine } from "./lmdb/lmdb-engine.ts";
 import { makeFolder } from "./make-folder.ts";
 
-describe("A folder that is made", () => {
+describe("A folder that makeFolder creates", () => {
   let root: string;
   beforeEach(() => {
     root = fs.mkdtempSync(join(tmpdir(), "rowhouse-folder-"));
   });
   afterEach(() => fs.rmSync(root, { recursive: true }));
 
-  it("is flushed into the one it stands in, as are all that were made above it", async (context) => {
+  it("is flushed into its parent, as is every parent created with it", async (context) => {
     const path = join(root, "a", "b", "c");
     const flushed = await flushedBy(context, () => makeFolder(path));
     assert.deepEqual(flushed, [join(root, "a", "b"), join(root, "a"), root]);
     assert.deepEqual(await flushedBy(context, () => makeFolder(path)), []);
   });
 
-  it("is told from one that was there", () => {
+  it("is distinguished from an existing one", () => {
     assert.equal(makeFolder(join(root, "a", "b")), true);
     assert.equal(makeFolder(join(root, "a", "b")), false);
     fs.writeFileSync(join(root, "file"), "");
@@ -31,14 +31,14 @@ describe("A folder that is made", () => {
   });
 
   if (process.platform === "linux") {
-    it("is refused where there can be none, by the name of that place", () => {
+    it("is refused with the name of a parent that cannot contain folders", () => {
       for (const path of ["/proc/none", "/proc/none/below"]) {
-        assert.throws(() => makeFolder(path), /^Error: \/proc takes no folders\.$/);
+        assert.throws(() => makeFolder(path), /^Error: No folder can be created in \/proc\.$/);
       }
     });
   }
 
-  it("may be named by where the process is", async (context) => {
+  it("may have a path relative to the working directory", async (context) => {
     const before = process.cwd();
     process.chdir(root);
     try {
@@ -49,7 +49,7 @@ describe("A folder that is made", () => {
     }
   });
 
-  it("is so for the data, and for the contents in it", async (context) => {
+  it("is flushed for the data folder and for the contents folder in it", async (context) => {
     const data = join(root, "data");
     const ofEngine = await flushedBy(context, async () => {
       await (await openLmdbEngine({ path: data })).close();

@@ -25,7 +25,7 @@ function makeMissing(path: string, mode: number, hasFolder = false): string[] {
     if (isFolder(path)) return [];
     const folder = dirname(path);
     if (codeOf(error) !== "ENOENT" || folder === path) throw error;
-    if (hasFolder) throw new Error(`${folder} takes no folders.`, { cause: error });
+    if (hasFolder) throw new Error(`No folder can be created in ${folder}.`, { cause: error });
     // Try again even if the parent exists: another process may have created it since.
     const above = makeMissing(folder, mode);
     return [...makeMissing(path, mode, true), ...above];

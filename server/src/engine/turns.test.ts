@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { Turns } from "./turns.ts";
 
 describe("Turns", () => {
-  it("lets tasks of one key run one after the other, in order, even when one fails", async () => {
+  it("run the tasks of a key one after the other, in order, even when one fails", async () => {
     const turns = new Turns();
     const log: string[] = [];
     const task =
@@ -33,7 +33,7 @@ describe("Turns", () => {
     ]);
   });
 
-  it("lets nobody in beside the second when the first has ended", async () => {
+  it("let no third task run during the second when the first has ended", async () => {
     const turns = new Turns();
     let release = () => {};
     const first = turns.take("k", async () => "first ran");
@@ -49,7 +49,7 @@ describe("Turns", () => {
     assert.equal(hasBegun, true);
   });
 
-  it("lets tasks of different keys run at once", async () => {
+  it("run tasks of different keys concurrently", async () => {
     const turns = new Turns();
     let release = () => {};
     const blocked = turns.take("a", () => new Promise<void>((resolve) => (release = resolve)));

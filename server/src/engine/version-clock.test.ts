@@ -5,8 +5,8 @@ import { VersionClock } from "./version-clock.ts";
 const MS = Date.parse("2026-07-31T18:00:00Z");
 const clock = { now: () => MS };
 
-describe("A clock of versions", () => {
-  it("counts on where the clock stands still, or goes back", () => {
+describe("A version clock", () => {
+  it("keeps counting when the clock stands still or goes back", () => {
     let ms = MS;
     const versions = new VersionClock({ now: () => ms });
     assert.deepEqual([versions.next(), versions.next()], [MS * 1000, MS * 1000 + 1]);
@@ -16,7 +16,7 @@ describe("A clock of versions", () => {
     assert.equal(versions.next(), (MS + 1) * 1000);
   });
 
-  it("hands out nothing that any of 16 others hands out, whatever these have seen of each other", () => {
+  it("never hands out a version of another of 16 clocks, whatever they have seen of each other", () => {
     const clocks = Array.from({ length: 16 }, (_, index) => taken(40 + index));
     const handedOut: number[] = [];
     for (let round = 0; round < 200; round++) {
@@ -29,12 +29,12 @@ describe("A clock of versions", () => {
     assert.equal(new Set(handedOut).size, handedOut.length);
   });
 
-  it("begins elsewhere than those with which it must share a place", () => {
+  it("starts at another version than the clocks that share its digit", () => {
     const clocks = Array.from({ length: 60 }, (_, index) => taken(3 + 16 * index));
     assert.equal(new Set(clocks.map((versions) => versions.next())).size, clocks.length);
   });
 
-  it("only grows, and stays in its millisecond until there are many, wherever its place", () => {
+  it("only grows, starting in the current millisecond, whatever its place", () => {
     for (const place of [0, 1, 15, 16, 991, 992, 1e9 + 7]) {
       const versions = taken(place);
       let last = versions.next();

@@ -38,7 +38,7 @@ export function testChecks(withEngine: WithEngine): void {
   ];
   for (const [state, check, holds, of] of cases) {
     for (const [action, steps] of Object.entries(actions)) {
-      it(`${holds ? "lets through" : "stops"} ${action} when ${state} is expected ${check}`, () =>
+      it(`${holds ? "commits" : "refuses"} ${action} when ${state} is expected to be ${check}`, () =>
         withEngine(async (engine) => {
           const version = state === "a present key" ? await put(engine, a, "old") : 0;
           const before = await scanText(engine);
@@ -55,7 +55,7 @@ export function testChecks(withEngine: WithEngine): void {
     }
   }
 
-  it("answers the first failed check in the caller's order, whatever the order of the keys", () =>
+  it("returns the first failed check in the caller's order, whatever the order of the keys", () =>
     withEngine(async (engine) => {
       await put(engine, a, "1");
       await put(engine, c, "3");
@@ -69,7 +69,7 @@ export function testChecks(withEngine: WithEngine): void {
       });
     }));
 
-  it("writes nothing when one check fails, in whichever partition it is", () =>
+  it("writes nothing when one check fails, even in another partition", () =>
     withEngine(async (engine) => {
       const other = key("q", "a");
       await put(engine, a, "1");
@@ -85,7 +85,7 @@ export function testChecks(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=1"]);
     }));
 
-  it("inserts nothing when one of the keys is taken, and lets the free ones be inserted later", () =>
+  it("inserts none of several keys when one is taken; the free ones can then be inserted", () =>
     withEngine(async (engine) => {
       await put(engine, b, "1");
       const insert = (at: Key[]) =>
@@ -97,7 +97,7 @@ export function testChecks(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/b=1", "p/c=new"]);
     }));
 
-  it("judges checks by what was there before the commit", () =>
+  it("evaluates checks against the state before the commit", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, { checks: [absent(a), absent(b)], puts: [[a, "1"]], deletes: [b] });
       await mustCommit(engine, { checks: [present(a), absent(b)], puts: [[b, "2"]], deletes: [a] });

@@ -39,13 +39,13 @@ export function testClose(target: EngineUnderTest, withEngine: WithEngine): void
       }
     }));
 
-  it("may be closed twice, and twice at once", () =>
+  it("may be closed twice, also concurrently", () =>
     withEngine(async (engine) => {
       await Promise.all([engine.close(), engine.close()]);
       await engine.close();
     }));
 
-  it("waits for the commits under way", () =>
+  it("waits for the commits in flight", () =>
     withEngine(async (engine) => {
       let settled = 0;
       const commits = Array.from({ length: 50 }, async (_, index) => {
@@ -61,7 +61,7 @@ export function testClose(target: EngineUnderTest, withEngine: WithEngine): void
   const { reopen } = target;
   if (!reopen) return;
 
-  it("finds everything again when it is opened anew", async () => {
+  it("has all entries and versions when it is opened again", async () => {
     const first = await target.open({ clock: systemClock });
     const versions = await mustCommit(first, {
       puts: [
@@ -81,7 +81,7 @@ export function testClose(target: EngineUnderTest, withEngine: WithEngine): void
     }
   });
 
-  it("hands out versions above all it wrote although the clock went back meanwhile", async () => {
+  it("hands out versions above all written ones when it is opened again with an earlier clock", async () => {
     const first = await target.open({ clock: { now: () => 2_000_000 } });
     const version = await put(first, a, "1");
     await mustCommit(first, { deletes: [a] });

@@ -25,7 +25,7 @@ const counter = key("p", "counter");
 const whole = partitionRange(bytes("p"));
 
 export function testConcurrency(withEngine: WithEngine): void {
-  it("counts right when many add one at the same time", () =>
+  it("counts correctly when many writers increment a counter concurrently", () =>
     withEngine(async (engine) => {
       await put(engine, counter, "0");
       await together(8, async () => {
@@ -34,7 +34,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       assert.equal(await getText(engine, counter), "80");
     }));
 
-  it("lets exactly one of many writers change one version", () =>
+  it("lets exactly one of many concurrent writers replace a given version", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 5; round++) {
         const version = await put(engine, counter, "0");
@@ -49,7 +49,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       }
     }));
 
-  it("lets exactly one of many writers insert a key, and one of many delete it", () =>
+  it("lets exactly one of many concurrent writers insert a key, and exactly one delete it", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 5; round++) {
         const inserted = await together(32, async (rival) => {
@@ -66,7 +66,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       }
     }));
 
-  it("gives each of many writers of one key a version of its own", () =>
+  it("gives each of many concurrent puts of one key a different version", () =>
     withEngine(async (engine) => {
       const version = engine.nextVersion();
       const versions = await together(32, async () => {
@@ -76,7 +76,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       assert.equal(new Set(versions).size, 32);
     }));
 
-  it("moves money between accounts without any reader seeing some of it twice or nowhere", () =>
+  it("shows every reader the same total while money moves between accounts", () =>
     withEngine(async (engine) => {
       const accounts = Array.from({ length: 8 }, (_, index) => key("p", `account${index}`));
       await mustCommit(engine, { puts: accounts.map((each) => [each, "100"] as const) });
@@ -102,7 +102,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       assert.equal(sum(await scanAll(engine)), 800);
     }));
 
-  it("allows no write skew: of two commits that each forbid the other, one fails", () =>
+  it("allows no write skew: of two commits that exclude each other, exactly one succeeds", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 20; round++) {
         const left = key("p", `left${round}`);
@@ -115,13 +115,13 @@ export function testConcurrency(withEngine: WithEngine): void {
       }
     }));
 
-  it("takes commits of one key in the order they were called, when one waits for none", () =>
+  it("applies commits of one key in order when each waits for the one before", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 100; round++) await put(engine, counter, `${round}`);
       assert.equal(await getText(engine, counter), "99");
     }));
 
-  it("keeps a scan on the snapshot it began with", () =>
+  it("shows a scan the snapshot it started with, despite later commits", () =>
     withEngine(async (engine) => {
       const keys = Array.from({ length: 500 }, (_, index) => key("p", `${1000 + index}`));
       await rewrite(engine, keys, "before");
@@ -137,7 +137,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       assert.equal(await getText(engine, keys[0]!), "after");
     }));
 
-  it("shows every scan a commit whole or not at all, however long the scan takes", () =>
+  it("shows every scan all of a commit or none of it, however long the scan takes", () =>
     withEngine(async (engine) => {
       const keys = Array.from({ length: 300 }, (_, index) => key("p", `${1000 + index}`));
       await rewrite(engine, keys, "start");
@@ -161,7 +161,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       await writer;
     }));
 
-  it("commits and reads at the same time without mixing keys up", () =>
+  it("returns each writer its own entry while many commit and read concurrently", () =>
     withEngine(async (engine) => {
       await together(16, async (worker) => {
         for (let round = 0; round < 20; round++) {
@@ -194,7 +194,7 @@ async function addTo(engine: Engine, at: Key, amount: number): Promise<void> {
     const puts = [[at, `${Number(text(entry!.value)) + amount}`]] as const;
     if ((await commit(engine, { checks, puts })).committed) return;
   }
-  assert.fail("Never won against its rivals.");
+  assert.fail("The writer never won against its rivals.");
 }
 
 async function transfer(engine: Engine, from: Key, to: Key): Promise<void> {
@@ -209,7 +209,7 @@ async function transfer(engine: Engine, from: Key, to: Key): Promise<void> {
     });
     if (result.committed) return;
   }
-  assert.fail("Never won against its rivals.");
+  assert.fail("The writer never won against its rivals.");
 }
 
 function sum(entries: readonly { value: Uint8Array }[]): number {

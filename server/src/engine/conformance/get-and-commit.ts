@@ -20,7 +20,7 @@ const b = key("p", "b");
 const c = key("p", "c");
 
 export function testGetAndCommit(withEngine: WithEngine): void {
-  it("answers get in the order of its keys, absent and repeated ones included", () =>
+  it("returns the entries of get in the order of its keys, including absent and repeated ones", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, {
         puts: [
@@ -40,7 +40,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await engine.get([]), []);
     }));
 
-  it("ends get where the values reach the bytes asked for, at one entry at least", () =>
+  it("ends get once the values reach bytesMax, after at least one key", () =>
     withEngine(async (engine) => {
       const large = "x".repeat(1000);
       for (const partitions of [["p"], ["p", "q", "r"]]) {
@@ -62,7 +62,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       }
     }));
 
-  it("refuses as a bug, before anything is written, to put and to delete one key at once", () =>
+  it("asserts that no key is both put and deleted, before writing anything", () =>
     withEngine(async (engine) => {
       await put(engine, a, "1");
       const puts: [Key, string][] = [
@@ -90,7 +90,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await scanAll(engine), []);
     }));
 
-  it("numbers every commit that writes, before it resolves, and no read, where it numbers them", () =>
+  it("if it numbers commits, numbers every commit that writes before it resolves, and no read", () =>
     withEngine(async (engine) => {
       const seen = [engine.newestCommit()];
       await put(engine, a, "1");
@@ -109,7 +109,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.equal(engine.newestCommit(), seen.at(-1));
     }));
 
-  it("replaces, adds and deletes in one commit, across partitions too", () =>
+  it("replaces, adds and deletes in one commit, also across partitions", () =>
     withEngine(async (engine) => {
       const other = key("q", "a");
       await mustCommit(engine, {
@@ -129,24 +129,24 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=new", "q/a=3"]);
     }));
 
-  it("deletes one key beside another that must be new", () =>
+  it("deletes one key and inserts another in one commit", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, { puts: [[a, "1"]] });
       await mustCommit(engine, { checks: [absent(b)], puts: [[b, "2"]], deletes: [a] });
       assert.deepEqual(await scanText(engine), ["p/b=2"]);
     }));
 
-  it("deletes an absent key without complaint", () =>
+  it("accepts a delete of an absent key", () =>
     withEngine(async (engine) => {
       assert.deepEqual(await mustCommit(engine, { deletes: [a] }), []);
     }));
 
-  it("commits nothing at all", () =>
+  it("accepts an empty commit", () =>
     withEngine(async (engine) => {
       assert.deepEqual(await commit(engine, {}), { committed: true, versions: [] });
     }));
 
-  it("keeps its own copy of what it is given", () =>
+  it("copies the bytes of a commit before it resolves", () =>
     withEngine(async (engine) => {
       const partition = Buffer.from("p");
       const sort = Buffer.from("a");
@@ -156,7 +156,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=1"]);
     }));
 
-  it("leaves the bytes of an answer alone when the entry changes", () =>
+  it("leaves the bytes of an earlier get unchanged when the entry changes", () =>
     withEngine(async (engine) => {
       await put(engine, a, "before");
       const entry = await getEntry(engine, a);
@@ -165,7 +165,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       assert.equal(Buffer.from(entry!.value).toString(), "before");
     }));
 
-  it("tells keys apart whose bytes run together", () =>
+  it("distinguishes keys whose concatenated bytes are the same", () =>
     withEngine(async (engine) => {
       const alike: Key[] = [
         key("", ""),

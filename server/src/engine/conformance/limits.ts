@@ -26,14 +26,14 @@ export function testLimits(withEngine: WithEngine): void {
     ["all partition, of zero bytes", (length) => key(new Array(length).fill(0), [])],
     ["all sort, of zero bytes", (length) => key([], new Array(length).fill(0))],
     ["all partition, of 255s", (length) => key(new Array(length).fill(255), [])],
-    ["half and half, zero bytes and others in turn", (length) => halves(length)],
+    ["half partition and half sort, every other byte zero", (length) => halves(length)],
     [
       "nearly all partition, of zero bytes",
       (length) => key(new Array(length - 7).fill(0), [1, 2, 3, 4, 5, 6, 7]),
     ],
   ];
   for (const [name, of] of shapes) {
-    it(`takes the longest key it announces, ${name}, and refuses the next`, () =>
+    it(`accepts a key of keyBytesMax, ${name}, and refuses a longer one`, () =>
       withEngine(async (engine) => {
         const longest = of(engine.keyBytesMax);
         await put(engine, longest, "1");
@@ -58,7 +58,7 @@ export function testLimits(withEngine: WithEngine): void {
   }
 
   for (const length of [0, 1, 2048, 1 << 20, 4 << 20]) {
-    it(`keeps a value of ${length} bytes`, () =>
+    it(`stores a value of ${length} bytes`, () =>
       withEngine(async (engine) => {
         const value = patternBytes(length);
         await put(engine, a, value);
@@ -70,7 +70,7 @@ export function testLimits(withEngine: WithEngine): void {
       }));
   }
 
-  it("takes a commit of 1,000 puts", () =>
+  it("accepts a commit of 1,000 puts", () =>
     withEngine(async (engine) => {
       const puts = Array.from({ length: 1000 }, (_, index) => {
         return [key("p", `${index}`.padStart(4, "0")), `${index}`] as const;

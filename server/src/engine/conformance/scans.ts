@@ -50,7 +50,7 @@ const TRICKY_PARTS: readonly (readonly number[])[] = [
 ];
 
 export function testScans(withEngine: WithEngine): void {
-  it("visits keys in the order of their unsigned bytes, partition first", () =>
+  it("visits keys in ascending unsigned byte order, partition first", () =>
     withEngine(async (engine) => {
       const keys = TRICKY_PARTS.flatMap((partition) =>
         TRICKY_PARTS.map((sort) => key(partition, sort)),
@@ -62,7 +62,7 @@ export function testScans(withEngine: WithEngine): void {
       assert.deepEqual(visited, keys.sort(compareKeys));
     }));
 
-  it("begins and ends at every tricky position exactly", () =>
+  it("starts and ends exactly at the given positions, for tricky keys", () =>
     withEngine(async (engine) => {
       const parts = TRICKY_PARTS.filter((_, index) => index % 3 === 0);
       const keys = parts.flatMap((partition) => parts.map((sort) => key(partition, sort)));
@@ -80,7 +80,7 @@ export function testScans(withEngine: WithEngine): void {
       }
     }));
 
-  it("includes the start of a range and leaves out its end", () =>
+  it("includes the start of a range and excludes its end", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b", "c", "d"]);
       const range = { start: key("p", "b"), end: key("p", "d") };
@@ -91,7 +91,7 @@ export function testScans(withEngine: WithEngine): void {
       ]);
     }));
 
-  it("visits nothing of an empty range, a reversed one, or one between neighbours", () =>
+  it("visits nothing in an empty range, a reversed one, or one between adjacent keys", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b"]);
       const empty: [start: Key, end: Key][] = [
@@ -106,13 +106,13 @@ export function testScans(withEngine: WithEngine): void {
       }
     }));
 
-  it("answers complete for an engine without entries", () =>
+  it("ends as complete on an empty engine", () =>
     withEngine(async (engine) => {
       const nothing = { entries: [], end: "complete" };
       assert.deepEqual(await scanOnce(engine, { start: EMPTY_KEY }), nothing);
     }));
 
-  it("goes on to the last key when the range has no end, across partitions", () =>
+  it("continues to the last key, across partitions, when the range has no end", () =>
     withEngine(async (engine) => {
       const puts = ["a", "b", "c"].map((partition) => [key(partition, "x"), partition] as const);
       await mustCommit(engine, { puts });
@@ -121,7 +121,7 @@ export function testScans(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine, range), ["a/x=a", "b/x=b"]);
     }));
 
-  it("shows all that is left when a long run of entries is deleted, and when it is put anew", () =>
+  it("visits exactly the entries left after a long run is deleted, and all after it is put again", () =>
     withEngine(async (engine) => {
       const keys = Array.from({ length: 2000 }, (_, i) => key("p", `${i}`.padStart(4, "0")));
       const run = keys.slice(500, 1500);
@@ -140,7 +140,7 @@ export function testScans(withEngine: WithEngine): void {
       );
     }));
 
-  it("keeps to one partition where the range does", () =>
+  it("visits one partition only for the range of that partition", () =>
     withEngine(async (engine) => {
       const partitions = [[97], [97, 0], [97, 0, 0], [97, 1], [96, 255], [98]];
       await mustCommit(engine, {
@@ -158,7 +158,7 @@ export function testScans(withEngine: WithEngine): void {
       }
     }));
 
-  it("takes bounds longer than any key", () =>
+  it("accepts bounds longer than any key", () =>
     withEngine(async (engine) => {
       const longest = key("p", new Array(engine.keyBytesMax - 1).fill(97));
       const below = key("p", [...new Array(engine.keyBytesMax - 2).fill(97), 96]);
@@ -179,7 +179,7 @@ export function testScans(withEngine: WithEngine): void {
       assert.equal((await scanAll(engine, { start: afterPartition(zeros.partition) })).length, 3);
     }));
 
-  it("stops where visit says so, and visits no further entry", () =>
+  it("stops when visit returns false, and visits no further entry", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b", "c"]);
       const { entries, end } = await scanOnce(
@@ -194,14 +194,14 @@ export function testScans(withEngine: WithEngine): void {
       );
     }));
 
-  it("stops at the last entry as at any other", () =>
+  it("ends as stopped when visit returns false at the last entry", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a"]);
       const { end } = await scanOnce(engine, { start: EMPTY_KEY }, () => false);
       assert.equal(end, "stopped");
     }));
 
-  it("fails with the error that visit throws, and works on", () =>
+  it("fails with the error that visit throws, and keeps working", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b"]);
       const mistake = new Error("visit failed");
@@ -222,7 +222,7 @@ export function testScans(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=a", "p/b=b", "p/c=c"]);
     }));
 
-  it("lets visit read the engine, and scan it, and leaves it the entry that it was lent", () =>
+  it("allows visit to get and scan, and leaves its lent entry unchanged", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b"]);
       const inner: Promise<string[]>[] = [];
@@ -245,7 +245,7 @@ export function testScans(withEngine: WithEngine): void {
       }
     }));
 
-  it("gives the event loop back while it scans slowly", () =>
+  it("yields to the event loop during a slow scan", () =>
     withEngine(async (engine) => {
       const sorts = Array.from({ length: 60 }, (_, index) => `${index}`.padStart(2, "0"));
       await putSorts(engine, sorts);
@@ -263,11 +263,11 @@ export function testScans(withEngine: WithEngine): void {
       });
       await turn;
       assert.notEqual(end, "stopped");
-      assert.ok(visitedAlone < sorts.length, "Nobody else had a turn during 60 ms of scanning.");
+      assert.ok(visitedAlone < sorts.length, "No other task ran during 60 ms of scanning.");
       if (end === "complete") assert.equal(visited, sorts.length);
     }));
 
-  it("visits every entry that is wanted, and accounts for those it leaves out", () =>
+  it("visits every wanted entry, and reports the number of those it leaves out", () =>
     withEngine(async (engine) => {
       const sorts = Array.from({ length: 60 }, (_, index) => `${index}`.padStart(2, "0"));
       const partitions = Array.from({ length: 50 }, (_, index) => `p${index}`.padStart(3, "p"));
@@ -311,7 +311,7 @@ export function testScans(withEngine: WithEngine): void {
       }
     }));
 
-  it("ends behind what it left out when that is enough, and goes on from there", () =>
+  it("ends when leftOut returns false, and can be resumed without skipping an entry", () =>
     withEngine(async (engine) => {
       const sorts = Array.from({ length: 100 }, (_, index) => `${index}`.padStart(2, "0"));
       for (let index = 0; index < 30; index++) {
@@ -350,7 +350,7 @@ export function testScans(withEngine: WithEngine): void {
       assert.equal(seen, 3000);
     }));
 
-  it("scans large values whole, between small ones", () =>
+  it("scans large values completely between small ones", () =>
     withEngine(async (engine) => {
       const lengths = [10, 1 << 20, 0, 5000, 2 << 20, 1];
       for (const [index, length] of lengths.entries()) {

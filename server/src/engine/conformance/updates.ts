@@ -18,7 +18,7 @@ const a = key("p", "a");
 const b = key("p", "b");
 
 export function testUpdates(withEngine: WithEngine): void {
-  it("puts what is made of the value that is there, or of none", () =>
+  it("stores the result of the change, applied to the current value or to none", () =>
     withEngine(async (engine) => {
       const update = updateOf(engine);
       if (!update) return;
@@ -31,7 +31,7 @@ export function testUpdates(withEngine: WithEngine): void {
       assert.equal(entry!.version, second.version);
     }));
 
-  it("tells the version that the entry gets, above that of any put before", () =>
+  it("passes the change the version that the entry will have, above any earlier one", () =>
     withEngine(async (engine) => {
       const before = await put(engine, a, "1");
       const update = updateOf(engine);
@@ -45,7 +45,7 @@ export function testUpdates(withEngine: WithEngine): void {
       assertAbove(version, before);
     }));
 
-  it("loses no change when many come at once", () =>
+  it("loses none of many concurrent changes", () =>
     withEngine(async (engine) => {
       const update = updateOf(engine);
       if (!update) return;
@@ -56,7 +56,7 @@ export function testUpdates(withEngine: WithEngine): void {
       assert.equal(new Set(seen).size, 40);
     }));
 
-  it("writes nothing when the change throws, says so with its error, and goes on", () =>
+  it("writes nothing and fails with the same error when the change throws; other updates succeed", () =>
     withEngine(async (engine) => {
       const update = updateOf(engine);
       if (!update) return;
@@ -71,7 +71,7 @@ export function testUpdates(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=12", "p/b=3"]);
     }));
 
-  it("refuses a key that is too long, and leaves nothing behind", () =>
+  it("refuses a key that is too long, and writes nothing", () =>
     withEngine(async (engine) => {
       const update = updateOf(engine);
       if (!update) return;

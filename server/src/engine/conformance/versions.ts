@@ -17,7 +17,7 @@ const a = key("p", "a");
 const b = key("p", "b");
 
 export function testVersions(withEngine: WithEngine): void {
-  it("hands out versions that only grow, as microseconds", () =>
+  it("hands out strictly increasing versions in microseconds", () =>
     withEngine(async (engine) => {
       let last = systemClock.now() * 1000 - 1_000_000;
       for (let round = 0; round < 1000; round++) {
@@ -28,7 +28,7 @@ export function testVersions(withEngine: WithEngine): void {
       }
     }));
 
-  it("gives every put of a commit the version of the commit, and shows it to get and scan", () =>
+  it("stores every put with the version of its commit, and returns it from get and scan", () =>
     withEngine(async (engine) => {
       const version = engine.nextVersion();
       const puts = [
@@ -43,7 +43,7 @@ export function testVersions(withEngine: WithEngine): void {
       );
     }));
 
-  it("raises a put above a version that is already there, and only that put", () =>
+  it("raises only the put whose key already has a newer version", () =>
     withEngine(async (engine) => {
       const early = engine.nextVersion();
       const stored = await put(engine, a, "1");
@@ -60,14 +60,14 @@ export function testVersions(withEngine: WithEngine): void {
       assertAbove(engine.nextVersion(), versions[0]!);
     }));
 
-  it("raises a put that comes with the very version that is there", () =>
+  it("raises a put with the same version as the existing entry", () =>
     withEngine(async (engine) => {
       const version = await put(engine, a, "1");
       const [raised] = await mustCommit(engine, { version, puts: [[a, "2"]] });
       assertAbove(raised!, version);
     }));
 
-  it("hands out no version twice for a key that was deleted in between", () =>
+  it("never reuses a version of a key, even after a delete", () =>
     withEngine(async (engine) => {
       const seen = new Set<number>();
       for (let round = 0; round < 50; round++) {
@@ -77,7 +77,7 @@ export function testVersions(withEngine: WithEngine): void {
       assert.equal(seen.size, 50);
     }));
 
-  it("refuses the version of a deleted entry once the key is back", () =>
+  it("fails a check for the version of a deleted entry after the key is inserted again", () =>
     withEngine(async (engine) => {
       const version = await put(engine, a, "1");
       await mustCommit(engine, { deletes: [a] });
