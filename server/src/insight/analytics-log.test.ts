@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000;
 const HOUR = Date.UTC(2026, 10, 20, 14);
 
 describe("The analytics log", () => {
-  it("takes what its settings ask for", () => {
+  it("logs the kinds of requests that its settings enable", () => {
     const methods = ["GET", "HEAD", "PUT", "MERGE", "POST", "COPY", "DELETE"];
     const taken = (kind: "read" | "write" | "delete") => {
       const log = new AnalyticsLog(() => {});
@@ -18,7 +18,7 @@ describe("The analytics log", () => {
     assert.deepEqual([taken("read"), taken("write"), taken("delete")], [2, 4, 1]);
   });
 
-  it("keeps hours apart", () => {
+  it("batches lines by the hour of the request", () => {
     const log = new AnalyticsLog(() => {});
     for (const at of [HOUR, HOUR + HOUR_MS - 1, HOUR + HOUR_MS]) finish(log, { at });
     const taken = log.take().map(({ hour, entries }) => [hour - HOUR, entries.length]);
@@ -29,7 +29,7 @@ describe("The analytics log", () => {
     assert.deepEqual(log.take(), []);
   });
 
-  it("leaves out how strangers failed, and not how others did", () => {
+  it("omits client errors of anonymous requests, and logs those of requests with credentials", () => {
     const log = new AnalyticsLog(() => {});
     finish(log, { caller: "anonymous", status: 404 });
     assert.equal(log.take().length, 0);
@@ -40,7 +40,7 @@ describe("The analytics log", () => {
     assert.equal(log.take()[0]!.entries.length, 4);
   });
 
-  it("asks once to be written when much waits, and drops and counts what there is no room for", () => {
+  it("requests writing once when many lines wait, and drops and counts lines that exceed the limit", () => {
     let asked = 0;
     const log = new AnalyticsLog(() => asked++);
     const headers = { "user-agent": "x".repeat(30_000) };
@@ -51,14 +51,14 @@ describe("The analytics log", () => {
     assert.ok(chars > 15 << 20 && chars < 16 << 20, String(chars));
     assert.equal(log.takeDropped(), 1000 - entries.length);
     finish(log, { headers });
-    assert.equal(log.takeDropped(), 1, "What is on its way takes room still.");
+    assert.equal(log.takeDropped(), 1, "Lines that are being written still occupy memory.");
     log.written(entries);
     assert.equal(log.isFilled, false);
     finish(log, { headers });
     assert.equal(log.takeDropped(), 0);
   });
 
-  it("waits again with what could not be written", () => {
+  it("keeps lines that could not be written, with the newer ones", () => {
     const log = new AnalyticsLog(() => {});
     finish(log, {});
     const [batch] = log.take();

@@ -8,8 +8,8 @@ import { DeferredWatchers } from "./deferred-watchers.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
 import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 
-describe("The cloud's targets", () => {
-  it("let 2,000 entities of one partition pass in a second, and then some more each moment", () => {
+describe("The check against the cloud's targets", () => {
+  it("allows 2,000 entities of a partition in a second, and refills two each millisecond", () => {
     const { write, tick } = against("enforce");
     for (let i = 0; i < 20; i++) assert.equal(write("p", 100), "ok");
     assert.equal(write("p", 1), "ServerBusy");
@@ -19,7 +19,7 @@ describe("The cloud's targets", () => {
     assert.equal(write("p", 1), "ServerBusy");
   });
 
-  it("fill as before once the clock was set back", () => {
+  it("refills the allowance at the same rate after the clock was set back", () => {
     const { write, tick } = against("enforce");
     for (let i = 0; i < 20; i++) assert.equal(write("p", 100), "ok");
     tick(-3_600_000);
@@ -28,13 +28,13 @@ describe("The cloud's targets", () => {
     assert.equal(write("p", 2), "ok");
   });
 
-  it("let 20,000 entities of an account pass in a second, however they spread", () => {
+  it("allows 20,000 entities of an account in a second, over any number of partitions", () => {
     const { write } = against("enforce");
     for (let i = 0; i < 200; i++) assert.equal(write(`p${i}`, 100), "ok");
     assert.equal(write("other", 1), "ServerBusy");
   });
 
-  it("are shared among processes, which see a part of the traffic each", () => {
+  it("gives each process its share of the targets", () => {
     const targets = new AzureTargets("what-if", () => {}, 2);
     const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
     const base = { at: 0, account: "a", table: "T", partitionKey: "p", client: "::1" };
@@ -42,7 +42,7 @@ describe("The cloud's targets", () => {
     assert.equal(targets.report().throttled, 5);
   });
 
-  it("count what a query scanned, and time out behind a long backlog", () => {
+  it("counts the entities that a query scanned, and checks the account before the partition", () => {
     const { query, targets } = against("enforce");
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1_000), "ok");
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 25_000), "ok");
@@ -51,7 +51,7 @@ describe("The cloud's targets", () => {
     assert.equal(targets.report().entities, 26_000);
   });
 
-  it("answer OperationTimedOut once only the partition is hopeless", () => {
+  it("answers OperationTimedOut while only the partition is more than ten seconds behind", () => {
     const { query, tick } = against("enforce");
     query("PartitionKey eq 'p' and Age eq 1", 60_000);
     tick(3_000);
@@ -62,7 +62,7 @@ describe("The cloud's targets", () => {
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ok");
   });
 
-  it("count each place and code by itself, also where they take turns", () => {
+  it("counts each place and error code separately, also if requests to them alternate", () => {
     const { query, tick, targets } = against("what-if");
     const ask = (partition: string, entities: number) =>
       query(`PartitionKey eq '${partition}' and Age eq 1`, entities);
@@ -86,7 +86,7 @@ describe("The cloud's targets", () => {
     );
   });
 
-  it("name the same requests whether they are enforced or only asked about", () => {
+  it("finds the same requests in the modes enforce and what-if", () => {
     const outcomes = (["enforce", "what-if"] as const).map((mode) => {
       const run = against(mode);
       const throttledAt: number[] = [];
@@ -106,7 +106,7 @@ describe("The cloud's targets", () => {
     assert.deepEqual(outcomes[1], outcomes[0]);
   });
 
-  it("name the same requests when they hear of them later, also of queries under way together", () => {
+  it("finds the same requests if it receives queries later in batches, also for concurrent queries", () => {
     const targets = new AzureTargets("what-if");
     const later = new AzureTargets("what-if");
     const deferred = new DeferredWatchers([later]);
@@ -142,7 +142,7 @@ describe("The cloud's targets", () => {
 describe("Fault rules", () => {
   const request = { operation: "InsertEntity", resource: "Orders" };
 
-  it("strike the operation and table they name, at their rate", () => {
+  it("hit only the operation and table they name, at their rate", () => {
     const turns = [0.05, 0.5];
     const surroundings = { random: () => turns.shift()!, wait: async () => {} };
     const gate = new FaultGate(
@@ -156,7 +156,7 @@ describe("Fault rules", () => {
     assert.deepEqual(gate.metrics()[0]?.samples, [{ value: 1 }]);
   });
 
-  it("hold up what they delay, and then refuse what they also refuse", async () => {
+  it("add up their delays before they refuse the request", async () => {
     const waits: number[] = [];
     const wait = async (ms: number) => {
       waits.push(ms);
@@ -170,7 +170,7 @@ describe("Fault rules", () => {
   });
 
   for (const text of ["", "on InsertEntity", "Sunburn", "503 rate 2", "delay"]) {
-    it(`are refused as ${JSON.stringify(text)}`, () => {
+    it(`are rejected if they are ${JSON.stringify(text)}`, () => {
       assert.throws(() => parseFaultRules(text), Error);
     });
   }

@@ -144,7 +144,7 @@ export class AzureTargets implements Insight, Watcher {
   }
 
   metrics(): Metric[] {
-    const help = "Requests that the cloud would have throttled, or that were.";
+    const help = "Requests that the cloud would have throttled, or that were throttled.";
     return [single("rowhouse_targets_throttled_total", "counter", help, this.#throttled)];
   }
 

@@ -6,7 +6,7 @@ import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type QueryFacts } from "./insight.ts";
 
 describe("Deferred watchers", () => {
-  it("are told of queries in the order in which they ended, when it is asked for", () => {
+  it("receive queries on drain, once, in the order in which they ended", () => {
     const { deferred, told } = watch();
     for (let i = 0; i < 40; i++) {
       deferred.admitQuery(query(i));
@@ -20,7 +20,7 @@ describe("Deferred watchers", () => {
     assert.deepEqual(told, expected);
   });
 
-  it("are told by itself of the beginning of a query during which something else happens", () => {
+  it("receive the beginning of a query separately if another operation begins or ends during it", () => {
     const { deferred, told } = watch();
     const [first, second, third, fourth] = [query(1), query(2), query(3), query(4)];
     deferred.admitQuery(first);
@@ -38,7 +38,7 @@ describe("Deferred watchers", () => {
     ]);
   });
 
-  it("who do not judge queries before they run are told of their end alone", () => {
+  it("without admitQuery receive only the ends of queries", () => {
     const ended: string[] = [];
     const deferred = new DeferredWatchers([
       { ranQueries: (batch) => ended.push(`${batch.count} at ${batch.at(0)}`) },
@@ -51,7 +51,7 @@ describe("Deferred watchers", () => {
     assert.deepEqual(ended, ["1 at 1"]);
   });
 
-  it("read in rows what the facts and the cost say", () => {
+  it("receive batches whose rows match the facts and costs of the queries", () => {
     const cost = { entitiesRead: 7, entitiesReturned: 3, bytesRead: 900, engineMicros: 12 };
     const seen: unknown[] = [];
     const deferred = new DeferredWatchers([
@@ -76,7 +76,7 @@ describe("Deferred watchers", () => {
     ]);
   });
 
-  it("hear of a write at once, behind the queries before it", () => {
+  it("receive a write immediately, after the queries before it", () => {
     const { deferred, told } = watch();
     deferred.admitQuery(query(1));
     deferred.queried(lastQuery, COST);
@@ -84,7 +84,7 @@ describe("Deferred watchers", () => {
     assert.deepEqual(told, ["ran 1", "write 2"]);
   });
 
-  it("are kept waiting by no more than a few queries, and by none with a long filter", () => {
+  it("receive queries once 64 wait, and immediately if a filter is long", () => {
     const { deferred, told } = watch();
     for (let i = 0; i < 100; i++) deferred.queried(query(i), COST);
     assert.ok(told.length >= 36, `${told.length}`);

@@ -45,7 +45,7 @@ function parseRule(words: readonly string[]): FaultRule {
     const word = words[i]!;
     const value = () => {
       const next = words[++i];
-      if (next === undefined) throw new Error(`"${word}" of a fault rule lacks its value.`);
+      if (next === undefined) throw new Error(`"${word}" in a fault rule needs a value.`);
       return next;
     };
     if (word === "on") rule.operation = value();
@@ -63,7 +63,7 @@ function parseRule(words: readonly string[]): FaultRule {
 function numberOf(text: string, most: number): number {
   const number = Number(text);
   if (number >= 0 && number <= most) return number;
-  throw new Error(`"${text}" of a fault rule is not a number from 0 to ${most}.`);
+  throw new Error(`"${text}" in a fault rule is not a number from 0 to ${most}.`);
 }
 
 function codeOf(word: string): ErrorCode {
@@ -71,7 +71,7 @@ function codeOf(word: string): ErrorCode {
   const code = STATUS_CODES[word] ?? word;
   if (isCode(code)) return code;
   throw new Error(
-    `"${word}" of a fault rule is no error code; those of the manual are, and ${Object.keys(STATUS_CODES).join(", ")}.`,
+    `"${word}" in a fault rule is not an error code; use one from the manual or one of ${Object.keys(STATUS_CODES).join(", ")}.`,
   );
 }
 
@@ -102,7 +102,7 @@ export class FaultGate implements Gate {
   }
 
   metrics(): Metric[] {
-    const help = "Requests, and operations of batches, refused or delayed by the fault rules.";
+    const help = "Requests and batch operations refused or delayed by fault rules.";
     return [single("rowhouse_faults_total", "counter", help, this.#struck)];
   }
 

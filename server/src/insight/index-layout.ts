@@ -32,7 +32,7 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
       ...OWN_TIME,
       layout: [
         `${tableName(table, "ByTime")}: PartitionKey = ${BUCKET}, RowKey = ${TICKS}_<PartitionKey>_<RowKey> of ${table}`,
-        `query: PartitionKey eq '<bucket>' and RowKey lt '<those of the oldest wanted>'${EACH_BUCKET}`,
+        `query: PartitionKey eq '<bucket>' and RowKey lt '${OLDEST}'${EACH_BUCKET}`,
       ],
     };
   }
@@ -41,9 +41,9 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
     return {
       pattern: "inter-partition secondary index",
       advice:
-        "Keep a second entity for each that matches, and for no other: what most entities have in common is no partition key.",
+        "Store a second entity for each match, and only for matches: a value that most entities share makes a poor partition key.",
       layout: [
-        `${index}: PartitionKey and RowKey as in ${table}; written while ${conditionOf(picks)}, deleted when it does not hold`,
+        `${index}: PartitionKey and RowKey as in ${table}; exists only while ${conditionOf(picks)}`,
         `query: all of ${index}`,
       ],
     };
@@ -67,7 +67,7 @@ function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
   const found = columns.map(({ property }) => property).join(" and ");
   return {
     pattern: "inter-partition secondary index",
-    advice: `Keep a second entity for each, found by ${found}, that holds the two keys or a copy of what is read.`,
+    advice: `Maintain an index table keyed by ${found}, whose entities hold the original keys or a copy of the properties you read.`,
     layout: [
       `${index}: PartitionKey = ${first ? slotOf(first) : BUCKET}, RowKey = ${rows.key(tail)} of ${table}`,
       `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
@@ -85,8 +85,8 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
   if (first !== undefined) {
     const rows = new RowOrder(`${first.property.toLowerCase()}_`, equal, range);
     const named = columns.map(({ property }) => property).join(" and ");
-    return siblings("of each entity", ` with ${named} in its row key`, [
-      `${table}: PartitionKey as it is, RowKey = ${rows.key("<RowKey>")}`,
+    return siblings("each entity", `with ${named} in its row key`, [
+      `${table}: PartitionKey unchanged, RowKey = ${rows.key("<RowKey>")}`,
       `query: PartitionKey eq '<PartitionKey>'${rows.condition()}`,
       ...escapes(equal),
       ...filters(rest),
@@ -96,8 +96,8 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
     return {
       ...OWN_TIME,
       layout: [
-        `${table}: PartitionKey as it is, RowKey = ${TICKS}_<RowKey>`,
-        "query: PartitionKey eq '<PartitionKey>' and RowKey lt '<those of the oldest wanted>'",
+        `${table}: PartitionKey unchanged, RowKey = ${TICKS}_<RowKey>`,
+        `query: PartitionKey eq '<PartitionKey>' and RowKey lt '${OLDEST}'`,
       ],
     };
   }
@@ -105,8 +105,8 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
     const prefix = `${nameOfPicks(picks)
       .replace(/(?!^)(?=[A-Z])/, "_")
       .toLowerCase()}_`;
-    return siblings("of each entity that matches", "", [
-      `${table}: PartitionKey as it is, RowKey = ${prefix}<RowKey>; written while ${conditionOf(picks)}, deleted when it does not hold`,
+    return siblings("each matching entity", "under its own row key", [
+      `${table}: PartitionKey unchanged, RowKey = ${prefix}<RowKey>; exists only while ${conditionOf(picks)}`,
       `query: PartitionKey eq '<PartitionKey>' and RowKey ge '${prefix}' and RowKey lt '${after(prefix)}'`,
     ]);
   }
@@ -117,7 +117,7 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
 function siblings(whose: string, how: string, layout: readonly string[]): Cure {
   return {
     pattern: "intra-partition secondary index",
-    advice: `Write a second copy ${whose} in the same partition, in the same transaction,${how || " under a row key of its own"}; queries of the whole partition then leave the copies out by their row keys.`,
+    advice: `Write a copy of ${whose} ${how}, in the same partition and transaction; queries of the whole partition must then exclude the copies by row key.`,
     layout,
   };
 }
@@ -131,7 +131,7 @@ function cureOfAlternatives(
   if (cures.length === 0 || cures.length < alternatives.length) return undefined;
   return {
     pattern: cures[0]!.pattern,
-    advice: `No one key answers an "or" of different properties: send a query for each alternative, several at a time, and drop what comes twice.`,
+    advice: `No single key answers an "or" of different properties: send a query for each alternative, in parallel, and drop duplicates.`,
     layout: [...new Set(cures.flatMap(({ layout }) => layout))],
   };
 }
@@ -219,13 +219,14 @@ class RowOrder {
 /** The character after "_", which follows a value. */
 const END = "`";
 const BUCKET = "<hash of PartitionKey and RowKey modulo 16, two digits>";
-const EACH_BUCKET = ", one for each bucket, in parallel, merged by row key";
-const TICKS = "<largest ticks less those of the write, 19 digits>";
+const EACH_BUCKET = ", one query per bucket, in parallel, merged by row key";
+const TICKS = "<maximum ticks minus ticks of the write, 19 digits>";
+const OLDEST = "<maximum ticks minus ticks of the oldest write wanted>";
 
 const OWN_TIME = {
   pattern: "log tail",
   advice:
-    "The service sets Timestamp and orders nothing by it: put the time of the write into a row key, the latest first.",
+    "The service sets Timestamp but sorts nothing by it: put the time of the write into a row key, newest first.",
 } as const;
 
 function after(prefix: string): string {
@@ -241,11 +242,11 @@ const SORTABLE: Readonly<Record<Literal["type"], string>> = {
   "Edm.String": "",
   "Edm.Guid": "",
   "Edm.Boolean": "",
-  "Edm.Binary": " in hexadecimal digits",
+  "Edm.Binary": " as hexadecimal digits",
   "Edm.DateTime": " as yyyyMMddHHmmss",
-  "Edm.Double": " in digits of fixed width",
-  "Edm.Int32": " in digits of fixed width",
-  "Edm.Int64": " in digits of fixed width",
+  "Edm.Double": " as fixed-width digits",
+  "Edm.Int32": " as fixed-width digits",
+  "Edm.Int64": " as fixed-width digits",
 };
 
 function orderedSlotOf({ literal, property }: ComparisonNode): string {
@@ -256,14 +257,16 @@ function orderedSlotOf({ literal, property }: ComparisonNode): string {
 function escapes(equal: readonly ComparisonNode[]): string[] {
   return equal.flatMap(({ literal, property }) =>
     literal.type === "Edm.String" && /[/\\#?\p{Cc}]/u.test(literal.value)
-      ? [`keys: encode what no key may hold (/ \\ # ?) in <${property}>`]
+      ? [`keys: encode the characters that keys cannot contain (/ \\ # ?) in <${property}>`]
       : [],
   );
 }
 
 /** An index has only one order: other conditions remain a filter on its results. */
 function filters(rest: readonly FilterNode[]): string[] {
-  return rest.length > 0 ? [`filter what it finds by ${conditionOf(rest)}: copy that, too`] : [];
+  return rest.length > 0
+    ? [`then filter the results by ${conditionOf(rest)}: copy those properties, too`]
+    : [];
 }
 
 function conditionOf(clauses: readonly FilterNode[]): string {

@@ -16,7 +16,7 @@ import { parseScanRules } from "./scan-budget-rules.ts";
 const KEY_LENGTH_MAX = 512;
 const BYTES_MAX = 16 * 1024 * 1024;
 
-it("What is kept of partitions stays below 16 MiB, whatever their keys and however many", async () => {
+it("Memory for partitions stays below 16 MiB, for any keys and any number of partitions", async () => {
   const before = await bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
@@ -34,7 +34,7 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
   assert.ok(load.report().followed > 0 && targets.report().requests > 0);
 });
 
-it("What is kept of queries stays below 16 MiB, however long the keys that they ask for", async () => {
+it("Memory for queries stays below 16 MiB, however long the keys in their filters", async () => {
   const before = await bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
@@ -55,7 +55,7 @@ it("What is kept of queries stays below 16 MiB, however long the keys that they 
   assert.ok(load.report().loadAcrossPartitions > 0);
 });
 
-it("What is kept of queries over budget stays below 16 MiB, however long their filters", async () => {
+it("Memory for queries over budget stays below 16 MiB, however long their filters", async () => {
   const before = await bytesUsed();
   const budget = new ScanBudget(parseScanRules("no table scan"));
   const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros: 1 };

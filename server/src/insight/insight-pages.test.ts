@@ -11,12 +11,12 @@ const pages = new Map([
 ]);
 
 describe("Pages that show keys", () => {
-  it("answer whoever knows the token, by header or in the address", () => {
+  it("answer requests with the token in the Authorization header or in the URL", () => {
     assert.equal(statusOf({ headers: ["Authorization", `Bearer ${TOKEN}`] }), 200);
     assert.equal(statusOf({ target: `${PATH}?top=3&token=${TOKEN}` }), 200);
   });
 
-  it("refuse everybody else, this machine included", () => {
+  it("refuse all other requests, including those from the same machine", () => {
     assert.equal(statusOf({}), 403);
     for (const wrong of ["secreT", "secret2", "", "Bearer"]) {
       assert.equal(statusOf({ headers: ["Authorization", `Bearer ${wrong}`] }), 403);
@@ -25,11 +25,11 @@ describe("Pages that show keys", () => {
     assert.equal(statusOf({ headers: ["Authorization", TOKEN] }), 403);
   });
 
-  it("leave every other path to the service", () => {
+  it("leave other paths to the service", () => {
     assert.equal(statusOf({ target: "/rowhouse/People()" }), undefined);
   });
 
-  it("hand the query to the page", () => {
+  it("receive the query parameters", () => {
     const asked = request({ target: `${PATH}?top=3&token=${TOKEN}` });
     const answer = insightPages({ pages, token: TOKEN })(asked)?.();
     assert.ok(answer && !(answer instanceof Promise));
@@ -37,8 +37,8 @@ describe("Pages that show keys", () => {
   });
 });
 
-describe("Pages that show nobody's data", () => {
-  it("answer anybody", () => {
+describe("Pages that show no data", () => {
+  it("answer requests without a token", () => {
     assert.equal(statusOf({ target: "/metrics" }), 200);
   });
 });

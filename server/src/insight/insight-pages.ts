@@ -41,7 +41,7 @@ export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
         return answer(
           403,
           "text/plain",
-          "This page asks for the server's insight token: ?token=TOKEN, or Authorization: Bearer TOKEN.\n",
+          "This page requires the server's insight token: ?token=TOKEN or Authorization: Bearer TOKEN.\n",
         );
       }
       prepare?.();

@@ -9,7 +9,7 @@ const AT = Date.UTC(2026, 10, 20, 14, 5, 30, 7);
 const FIELDS = 30;
 
 describe("A line of the analytics log", () => {
-  it("has the thirty fields of version 1.0, in their order", () => {
+  it("contains the thirty fields of version 1.0 in order", () => {
     const line = print({
       query: "timeout=30&x=1",
       headers: {
@@ -32,13 +32,13 @@ describe("A line of the analytics log", () => {
     );
   });
 
-  it("names the account in the key where the host names it", () => {
+  it("names the account in the object key if the host names the account", () => {
     const line = print({ baseUrl: "http://sally.blob.example", rawPath: "/docs/a.txt" });
     assert.equal(fieldsOf(line)[11], '"http://sally.blob.example/docs/a.txt"');
     assert.equal(fieldsOf(line)[12], '"/sally/docs/a.txt"');
   });
 
-  it("tells callers apart, and ends of requests", () => {
+  it("distinguishes kinds of callers and results of requests", () => {
     const statuses = (
       [
         [{}, "Success", "authenticated", "sally"],
@@ -53,7 +53,7 @@ describe("A line of the analytics log", () => {
     }
   });
 
-  it("never holds a signature, however its name is written and wherever its URL stands", () => {
+  it("never contains a signature, however its parameter is spelled, in the URL or the referer", () => {
     for (const name of ["sig", "SIG", "%73ig", "s%69%67"]) {
       const referer = `http://a.example/docs?sv=1&${name}=SECRET`;
       const line = print({ query: `sv=1&${name}=SECRET&sp=r`, headers: { referer } });
@@ -62,7 +62,7 @@ describe("A line of the analytics log", () => {
     }
   });
 
-  it("keeps its fields apart, whatever a client sends", () => {
+  it("has thirty fields on one line for any text that a client sends", () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1e9);
     const text = fc.string({
       unit: fc.constantFrom("a", '"', ";", "\n", "\r", "&", "é", "\u2028"),

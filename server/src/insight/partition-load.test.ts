@@ -10,7 +10,7 @@ import { keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
 
 describe("The load of partitions", () => {
-  it("tells what was read, written and scanned, and how it is spread", () => {
+  it("reports entities read, written and scanned by partition, and the skew", () => {
     const { deferred, load, query, write } = watch();
     for (let i = 0; i < 9; i++) query("PartitionKey eq 'hot' and Age gt 1", 100, 10);
     write("cold", 100);
@@ -28,7 +28,7 @@ describe("The load of partitions", () => {
     assert.deepEqual(report.skew, { first: 0.9, firstTen: 1 });
   });
 
-  it("is the same whether it is told query by query or of many at once", () => {
+  it("is the same for queries received one by one and in batches", () => {
     const reports = [true, false].map((atOnce) => {
       const { deferred, load, query } = watch();
       for (let i = 0; i < 200; i++) {
@@ -48,7 +48,7 @@ describe("The load of partitions", () => {
     assert.deepEqual(reports[1], reports[0]);
   });
 
-  it("keeps reads across partitions apart", () => {
+  it("counts queries of several partitions separately", () => {
     const { deferred, load, query } = watch();
     query("Age gt 1", 1000, 1);
     deferred.drain();
@@ -56,7 +56,7 @@ describe("The load of partitions", () => {
     assert.ok(load.report().loadAcrossPartitions > 11);
   });
 
-  it("fades on from there when the clock is set back", () => {
+  it("keeps decaying after the clock is set back", () => {
     const { deferred, load, query } = watch();
     for (const at of [3_600_000, 1000 - 60_000]) {
       query("Age gt 1", 1000, 1, at);
@@ -70,13 +70,13 @@ describe("The load of partitions", () => {
     assert.equal(load.heatMap().columns.length, 1);
   });
 
-  it("knows appended keys from spread ones", () => {
+  it("reports that new partition keys are appended", () => {
     const { load, write } = watch();
     for (let i = 0; i < 100; i++) write(`2026-11-20T${String(i).padStart(4, "0")}`, 1);
     assert.equal(load.report().inserts[0]!.order, "append");
   });
 
-  it("follows the inserts of so many tables, and of others once these are idle", () => {
+  it("tracks the inserts of 256 tables, and replaces idle ones", () => {
     const { load, write } = watch();
     const followed = () => load.report().inserts.map(({ table }) => table);
     for (let i = 0; i < 300; i++) write("p", 1, { table: `T${i}` });
@@ -97,7 +97,7 @@ describe("The order of inserts", () => {
   };
   const ascending = Array.from({ length: 128 }, (_, i) => String(i).padStart(6, "0"));
 
-  it("is append for ascending keys, even a little out of order", () => {
+  it("is append for ascending keys, even if some are out of order", () => {
     const swapped = [...ascending];
     for (let i = 0; i + 1 < swapped.length; i += 16) {
       [swapped[i], swapped[i + 1]] = [swapped[i + 1]!, swapped[i]!];
@@ -109,17 +109,17 @@ describe("The order of inserts", () => {
     assert.equal(order(ascending.toReversed()), "prepend");
   });
 
-  it("is spread for the same keys behind a changing bucket, and for one partition", () => {
+  it("is spread for ascending keys behind a bucket, and for one partition", () => {
     assert.equal(order(ascending.map((key, i) => `${(i * 7) % 16}-${key}`)), "spread");
     assert.equal(order(ascending.map(() => "one")), "spread");
   });
 
-  it("is spread for keys that ascend through the same partitions again and again", () => {
+  it("is spread for keys that ascend through the same partitions repeatedly", () => {
     const rounds = Array.from({ length: 10 }, () => ascending).flat();
     assert.equal(order(rounds), "spread");
   });
 
-  it("is append for ascending keys of several entities each, as orders and their lines have", () => {
+  it("is append for ascending keys with a few entities each, such as orders and their lines", () => {
     const lines = (count: number) => ascending.flatMap((key) => Array<string>(count).fill(key));
     assert.equal(order(lines(6)), "append");
     assert.equal(order(lines(6).toReversed()), "prepend");
@@ -129,7 +129,7 @@ describe("The order of inserts", () => {
     assert.equal(order(few), "spread");
   });
 
-  it("is append where the partition is the hour or day, however many entities share it", () => {
+  it("is append if the partition key is the current month, day or time, however many entities share it", () => {
     const at = Date.UTC(2026, 10, 23, 13, 45);
     const ticks = (BigInt(at) + 62_135_596_800_000n) * 10_000n;
     const many = (...keys: string[]) =>
@@ -158,7 +158,7 @@ describe("The order of inserts", () => {
     assert.equal(many("20261123", "sales", "support"), "spread");
   });
 
-  it("is spread for times behind prefixes that come one after the other", () => {
+  it("is spread for the current day behind prefixes that follow one another", () => {
     const at = Date.UTC(2026, 10, 23);
     const tenants = ["a_20261123", "b_20261123", "c_20261123"];
     assert.equal(
@@ -170,13 +170,13 @@ describe("The order of inserts", () => {
     );
   });
 
-  it("is not judged by less than a window", () => {
+  it("is not judged before 64 inserts", () => {
     assert.equal(order(ascending.slice(0, 63)), "too few");
   });
 });
 
 describe("The heat map", () => {
-  it("keeps each slot's exact total and spreads it over ranges as sampled", () => {
+  it("reports the exact total of each slot, divided among ranges by the sample", () => {
     const heat = new HeatMap({ slotMs: 1000, slotsMax: 2, random: evenly() });
     for (let second = 0; second < 3; second++) {
       for (let i = 0; i < 1000; i++)
@@ -189,7 +189,7 @@ describe("The heat map", () => {
     assert.ok(Math.abs(cells[0]![1]! / 2000 - 0.25) < 0.1);
   });
 
-  it("loses nothing of a total by rounding its shares", () => {
+  it("loses nothing of a total when it rounds the shares", () => {
     const heat = new HeatMap({ random: evenly() });
     for (let i = 0; i < 1007; i++) heat.add(`p${(i * 7919) % 53}`, 1, 0);
     for (const rows of [1, 7, 32]) {
@@ -201,14 +201,14 @@ describe("The heat map", () => {
     }
   });
 
-  it("forgets what is older than it shows, also while nothing is asked", () => {
+  it("drops slots that are too old, also if no requests arrive", () => {
     const heat = new HeatMap({ slotMs: 1000, slotsMax: 2 });
     heat.add("a", 1, 500);
     assert.deepEqual(heat.data(8, 1999).columns, [0]);
     assert.deepEqual(heat.data(8, 2000).columns, []);
   });
 
-  it("gives a scan its weight where little else was asked, first or last", () => {
+  it("gives a scan its weight among a few requests, whether it comes first or last", () => {
     for (const at of [0, 50]) {
       const heat = new HeatMap({ random: evenly() });
       for (let i = 0; i < 51; i++) heat.add(i === at ? "scanned" : "asked", i === at ? 950 : 1, 0);

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { partitionName } from "./partition-names.ts";
 
 describe("The name of a partition", () => {
-  it("is account, table and key, for every one of many", () => {
+  it("consists of account, table and key, for each of 50,000 partitions", () => {
     for (let round = 0; round < 2; round++) {
       for (let i = 0; i < 50_000; i++) {
         const account = i % 3 === 0 ? "a" : "b";
@@ -13,13 +13,13 @@ describe("The name of a partition", () => {
     }
   });
 
-  it("does not take a longer table with a shorter key for the same", () => {
+  it("distinguishes a longer table name with a shorter key", () => {
     assert.equal(partitionName("a", "Tab", "leKey"), "a/Tab/leKey");
     assert.equal(partitionName("a", "Table", "Key"), "a/Table/Key");
     assert.equal(partitionName("a", "Table", ""), "a/Table/");
   });
 
-  it("is told of keys longer than are remembered", () => {
+  it("is right for keys too long to be cached", () => {
     const key = "ü".repeat(512);
     assert.equal(partitionName("a", "T", key), `a/T/${key}`);
   });

@@ -20,18 +20,18 @@ describe(`A partition sketch on skewed random traffic (seed ${SEED})`, () => {
   const total = [...exact.values()].reduce((a, b) => a + b);
   const bound = (Math.E * total) / 2 ** 16;
 
-  it("counts all of it", () => assert.equal(sketch.total, total));
+  it("counts the total exactly", () => assert.equal(sketch.total, total));
 
-  it("never estimates less than the truth", () => {
+  it("never underestimates a partition", () => {
     for (const [name, truth] of exact) assert.ok(sketch.estimate(name) >= truth, name);
   });
 
-  it("estimates at most e·N/2^16 too much, but for 2 % of the partitions", () => {
+  it("overestimates by at most e·N/2^16, except for 2 % of the partitions", () => {
     const beyond = [...exact].filter(([name, truth]) => sketch.estimate(name) - truth > bound);
     assert.ok(beyond.length <= 0.02 * exact.size, `${beyond.length} of ${exact.size}`);
   });
 
-  it("follows every partition that carries more than the least followed", () => {
+  it("tracks every partition whose load exceeds that of the lightest tracked one", () => {
     const followed = sketch.heaviest(Number.POSITIVE_INFINITY);
     const names = new Set(followed.map(({ name }) => name));
     const least = followed.at(-1)!.load;
@@ -39,7 +39,7 @@ describe(`A partition sketch on skewed random traffic (seed ${SEED})`, () => {
     for (const [name, truth] of exact) if (truth > least) assert.ok(names.has(name), name);
   });
 
-  it("ranks the heaviest as they are, with the excess it admits to", () => {
+  it("ranks the heaviest partitions correctly, and overestimates none by more than its reported excess", () => {
     const truth = [...exact].sort((a, b) => b[1] - a[1]).slice(0, 50);
     const found = sketch.heaviest(50);
     assert.deepEqual(
@@ -52,8 +52,8 @@ describe(`A partition sketch on skewed random traffic (seed ${SEED})`, () => {
   });
 });
 
-describe("A fading count", () => {
-  it("gives the rate of a steady stream, whatever happened long ago", () => {
+describe("A decaying count", () => {
+  it("reports the rate of a steady load, and forgets a burst of long ago", () => {
     const sketch = new PartitionSketch(0, { halfLifeMs: 1000 });
     sketch.add("burst", 1_000_000, 0);
     // Long enough to rescale the counters several times.
@@ -64,7 +64,7 @@ describe("A fading count", () => {
     assert.ok(sketch.perSecond(sketch.estimate("burst"), now) < 0.001);
   });
 
-  it("keeps the ranking when partitions come and go beyond those followed", () => {
+  it("keeps the ranking if there are more partitions than it tracks", () => {
     const sketch = new PartitionSketch(0, { followedMax: 2 });
     for (const name of ["a", "a", "a", "b", "c", "c", "d", "c"]) sketch.add(name, 1, 0);
     assert.deepEqual(

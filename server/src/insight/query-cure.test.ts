@@ -8,8 +8,8 @@ import { cureOfQuery, readingOf, shapeOf } from "./query-cure.ts";
 
 const HASH = "<hash of PartitionKey and RowKey modulo 16, two digits>";
 
-describe("The cure of a query of several partitions", () => {
-  it("is an index table found by what is equal, in the order of what is compared", () => {
+describe("The suggested fix for a query of several partitions", () => {
+  it("is an index table keyed by the properties tested for equality, ordered by the property with a range", () => {
     check("Email eq 'x'", [
       "TByEmail: PartitionKey = <Email>, RowKey = <PartitionKey>_<RowKey> of T",
       "query: PartitionKey eq '<Email>'",
@@ -19,25 +19,25 @@ describe("The cure of a query of several partitions", () => {
       "query: PartitionKey eq '<Town>' and RowKey ge '<Name>_' and RowKey lt '<Name>`'",
     ]);
     check("Open eq true and Town eq 'x' and Age gt 5 and Age le 9", [
-      "TByTownAndAge: PartitionKey = <Town>, RowKey = <Age in digits of fixed width>_<PartitionKey>_<RowKey> of T",
+      "TByTownAndAge: PartitionKey = <Town>, RowKey = <Age as fixed-width digits>_<PartitionKey>_<RowKey> of T",
       "query: PartitionKey eq '<Town>' and RowKey ge '<from>`' and RowKey lt '<to>`'",
-      "filter what it finds by Open eq true: copy that, too",
+      "then filter the results by Open eq true: copy those properties, too",
     ]);
   });
 
-  it("spreads an order of all entities over buckets", () => {
+  it("spreads an index over buckets if the query has only a range", () => {
     const asked = "in parallel, merged by row key";
     check("Age ge 5", [
-      `TByAge: PartitionKey = ${HASH}, RowKey = <Age in digits of fixed width>_<PartitionKey>_<RowKey> of T`,
-      `query: PartitionKey eq '<bucket>' and RowKey ge '<from>', one for each bucket, ${asked}`,
+      `TByAge: PartitionKey = ${HASH}, RowKey = <Age as fixed-width digits>_<PartitionKey>_<RowKey> of T`,
+      `query: PartitionKey eq '<bucket>' and RowKey ge '<from>', one query per bucket, ${asked}`,
     ]);
     check("RowKey ge 'a' and RowKey lt 'b'", [
       `TByRowKey: PartitionKey = ${HASH}, RowKey = <RowKey>_<PartitionKey> of T`,
-      `query: PartitionKey eq '<bucket>' and RowKey ge '<from>' and RowKey lt '<to>', one for each bucket, ${asked}`,
+      `query: PartitionKey eq '<bucket>' and RowKey ge '<from>' and RowKey lt '<to>', one query per bucket, ${asked}`,
     ]);
   });
 
-  it("keeps apart the few that match where a Boolean is asked for, which is no partition key", () => {
+  it("is a table of only the matches for a Boolean or ne condition, which makes a poor partition key", () => {
     for (const [filter, index] of [
       ["Open eq false", "TOpenFalse"],
       ["Open ne false", "TOpenTrue"],
@@ -45,13 +45,13 @@ describe("The cure of a query of several partitions", () => {
       ["Status ne 'done'", "TSelected"],
     ] as const) {
       check(filter, [
-        `${index}: PartitionKey and RowKey as in T; written while ${filter}, deleted when it does not hold`,
+        `${index}: PartitionKey and RowKey as in T; exists only while ${filter}`,
         `query: all of ${index}`,
       ]);
     }
   });
 
-  it("is an index for each property that alternatives ask for, and none for keys", () => {
+  it("is an index for each property among alternatives, except PartitionKey", () => {
     check("PartitionKey eq 'a' or Email eq 'x' or RowKey eq 'b'", [
       "TByEmail: PartitionKey = <Email>, RowKey = <PartitionKey>_<RowKey> of T",
       "query: PartitionKey eq '<Email>'",
@@ -64,7 +64,7 @@ describe("The cure of a query of several partitions", () => {
     );
   });
 
-  it("is the partition key where row keys are asked for without it", () => {
+  it("is to name the partition key if the query has only a row key", () => {
     for (const filter of [
       "RowKey eq 'a'",
       "RowKey eq 'a' or RowKey eq 'b'",
@@ -74,77 +74,80 @@ describe("The cure of a query of several partitions", () => {
     }
   });
 
-  it("says how keys are spelt", () => {
-    assert.match(cureOf("partitionKey eq 'a'")?.advice ?? "", /ask for PartitionKey, not for/);
+  it("corrects the case of a misspelled key name", () => {
+    assert.match(
+      cureOf("partitionKey eq 'a'")?.advice ?? "",
+      /write PartitionKey; partitionKey is a different/,
+    );
     for (const filter of ["rowkey eq 'b'", "not (rowkey eq 'b')", "(Age eq 1 or rowkey eq 'b')"]) {
       const { advice } = cureOf(`PartitionKey eq 'a' and ${filter}`) ?? {};
-      assert.match(advice ?? "", /ask for RowKey,/, filter);
+      assert.match(advice ?? "", /write RowKey;/, filter);
     }
   });
 
-  it("names tables and writes values as tables and keys may be", () => {
+  it("proposes a valid table name, and says to encode characters that keys cannot contain", () => {
     const layout = cureOf(`home_town${"x".repeat(200)} eq 'a/b'`)?.layout ?? [];
     const [name = ""] = layout[0]?.split(":") ?? [];
     assert.match(name, /^TByHometownx+$/);
     assert.equal(name.length, LIMITS.tableNameLengthMax);
-    assert.match(layout.at(-1) ?? "", /^keys: encode what no key may hold/);
+    assert.match(layout.at(-1) ?? "", /^keys: encode the characters that keys cannot contain/);
   });
 });
 
-describe("The cure of a query of one partition", () => {
-  it("is a copy beside each entity, found by what is equal, in the order of what is compared", () => {
+describe("The suggested fix for a query of one partition", () => {
+  it("is a copy of each entity, keyed by the properties tested for equality, ordered by the property with a range", () => {
     check("PartitionKey eq 'p' and Email eq 'x'", [
-      "T: PartitionKey as it is, RowKey = email_<Email>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = email_<Email>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'email_<Email>_' and RowKey lt 'email_<Email>`'",
     ]);
     check("PartitionKey eq 'p' and Town eq 'x' and Age lt 5", [
-      "T: PartitionKey as it is, RowKey = town_<Town>_<Age in digits of fixed width>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = town_<Town>_<Age as fixed-width digits>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'town_<Town>_' and RowKey lt 'town_<Town>_<to>'",
     ]);
     check("PartitionKey eq 'p' and Age gt 5", [
-      "T: PartitionKey as it is, RowKey = age_<Age in digits of fixed width>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = age_<Age as fixed-width digits>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'age_<from>`' and RowKey lt 'age`'",
     ]);
     check("PartitionKey eq 'p' and (Email eq 'x' or Email eq 'y')", [
-      "T: PartitionKey as it is, RowKey = email_<Email>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = email_<Email>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'email_<Email>_' and RowKey lt 'email_<Email>`'",
     ]);
   });
 
-  it("leaves to a filter what one order of keys does not answer", () => {
+  it("leaves to a filter the conditions that one key order cannot answer", () => {
     check("PartitionKey eq 'p' and Age gt 5 and Pay lt 9 and (Email eq 'x' or Town eq 'y')", [
-      "T: PartitionKey as it is, RowKey = age_<Age in digits of fixed width>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = age_<Age as fixed-width digits>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'age_<from>`' and RowKey lt 'age`'",
-      "filter what it finds by Pay lt 9 and (Email eq 'x' or Town eq 'y'): copy that, too",
+      "then filter the results by Pay lt 9 and (Email eq 'x' or Town eq 'y'): copy those properties, too",
     ]);
     check("PartitionKey eq 'p' and Age eq 5 and Age lt 9", [
-      "T: PartitionKey as it is, RowKey = age_<Age>_<RowKey>",
+      "T: PartitionKey unchanged, RowKey = age_<Age>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'age_<Age>_' and RowKey lt 'age_<Age>`'",
-      "filter what it finds by Age lt 9: copy that, too",
+      "then filter the results by Age lt 9: copy those properties, too",
     ]);
   });
 
-  it("copies only what matches where a Boolean is asked for", () => {
+  it("copies only the matching entities for a Boolean condition", () => {
     check("PartitionKey eq 'p' and Open eq true", [
-      "T: PartitionKey as it is, RowKey = open_true_<RowKey>; written while Open eq true, deleted when it does not hold",
+      "T: PartitionKey unchanged, RowKey = open_true_<RowKey>; exists only while Open eq true",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'open_true_' and RowKey lt 'open_true`'",
     ]);
   });
 
-  it("is a time of one's own where the service's is asked for", () => {
+  it("is the log tail pattern for a condition on Timestamp", () => {
     const filter = "PartitionKey eq 'p' and Timestamp gt datetime'2026-01-01T00:00:00Z'";
     assert.equal(cureOf(filter)?.pattern, "log tail");
   });
 
-  it("needs no index for the row keys among alternatives", () => {
+  it("has no index for row keys among alternatives", () => {
     const layout = cureOf("PartitionKey eq 'p' and (RowKey eq 'a' or Age eq 5)")?.layout ?? [];
     assert.deepEqual(
       layout.filter((line) => line.startsWith("T:")),
-      ["T: PartitionKey as it is, RowKey = age_<Age>_<RowKey>"],
+      ["T: PartitionKey unchanged, RowKey = age_<Age>_<RowKey>"],
     );
   });
 
-  it("is nothing for keys alone, nor for all of them but one", () => {
+  it("is undefined for keys alone, a point query, and all row keys but some: nothing is cheaper", () => {
     for (const filter of [
       "PartitionKey eq 'p'",
       "PartitionKey eq 'p' and RowKey eq 'a' and Age gt 5",
@@ -156,13 +159,13 @@ describe("The cure of a query of one partition", () => {
     }
   });
 
-  it("is a query for each of several keys", () => {
+  it("is one query per key for an or of several keys", () => {
     for (const filter of [
       "PartitionKey eq 'p' or PartitionKey eq 'q'",
       "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')",
       "PartitionKey eq 'p' and RowKey lt 'a' or PartitionKey eq 'q' and RowKey gt 'a'",
     ]) {
-      assert.match(cureOf(filter)?.advice ?? "", /^These are 2 reads here/);
+      assert.match(cureOf(filter)?.advice ?? "", /^This server makes 2 reads/);
     }
   });
 });
@@ -170,7 +173,7 @@ describe("The cure of a query of one partition", () => {
 describe("The shape of a filter", () => {
   const shape = (filter: string) => shapeOf(parseFilter(filter));
 
-  it("has a mark for each constant", () => {
+  it("replaces each constant by a question mark", () => {
     assert.equal(
       shape(
         "A eq 'it''s' and B gt -1.5 or C ne true and D lt guid'00000000-0000-0000-0000-000000000000'",
@@ -179,7 +182,7 @@ describe("The shape of a filter", () => {
     );
   });
 
-  it("keeps two of clauses in a row that differ in constants, and all that differ in more", () => {
+  it("reduces consecutive clauses that differ only in constants to two, and keeps all others", () => {
     assert.equal(shape("A eq 1 or A eq 2 or A eq 3 or A eq 4"), "A eq ? or A eq ?");
     assert.equal(shape("A eq 1 or A ne 2 or A eq 3"), "A eq ? or A ne ? or A eq ?");
     assert.equal(shape("A eq 1 or B eq 2 or C eq 3"), "A eq ? or B eq ? or C eq ?");
@@ -193,11 +196,14 @@ describe("The shape of a filter", () => {
   });
 });
 
-describe("The reading of a plan", () => {
-  it("tells how many reads it has", () => {
+describe("The meaning of a plan", () => {
+  it("includes the number of reads if there are several", () => {
     const reading = (filter: string) => readingOf(planQuery(parseFilter(filter)));
-    assert.match(reading("PartitionKey eq 'p'"), /^One whole partition/);
-    assert.match(reading("PartitionKey eq 'p' or PartitionKey eq 'q'"), /^2 reads, the dearest /);
+    assert.match(reading("PartitionKey eq 'p'"), /^Every entity of one partition/);
+    assert.match(
+      reading("PartitionKey eq 'p' or PartitionKey eq 'q'"),
+      /^2 reads\. The most expensive is a partition scan: every entity/,
+    );
   });
 });
 

@@ -18,7 +18,7 @@ export function cureOfQuery(table: string, plan: Plan): QueryCure {
   if (misspelt !== undefined) return spellKey(misspelt);
   if (planClass === "table scan" || planClass === "partition range") {
     if (residual === undefined) return namePartition(table, plan);
-    if (asksRowKeyAlone(residual)) return rowKeyAlone(table);
+    if (asksRowKeyAlone(residual)) return ROW_KEY_ALONE;
     return indexAcrossPartitions(table, residual) ?? namePartition(table, plan);
   }
   const separate = separateReads(plan);
@@ -43,18 +43,19 @@ export function separateReads({ reads }: Plan): number {
 
 /** The cost of each class in words; the plan's own text names the keys. */
 const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
-  nothing: "No entity can pass this filter: nothing is read.",
-  "point query": "One entity by both its keys: the cheapest query there is.",
-  "range query": "A range of row keys inside one partition: only that range is read.",
-  "partition scan": "One whole partition is read, entity by entity.",
-  "partition range": "Several partitions are read whole, entity by entity.",
-  "table scan": "The whole table is read, entity by entity; it costs more with every entity added.",
+  nothing: "No entity can match this filter: nothing is read.",
+  "point query": "One entity by both of its keys: the cheapest query there is.",
+  "range query": "A range of row keys in one partition: only that range is read.",
+  "partition scan": "Every entity of one partition is read.",
+  "partition range": "Every entity of several partitions is read.",
+  "table scan": "Every entity of the table is read: the cost grows with the table.",
 };
 
 /** What a plan means in cost. */
-export function readingOf({ class: dearest, reads }: Plan): string {
-  const reading = CLASS_READINGS[dearest];
-  return reads.length < 2 ? reading : `${reads.length} reads, the dearest of this kind: ${reading}`;
+export function readingOf({ class: planClass, reads }: Plan): string {
+  const reading = CLASS_READINGS[planClass];
+  if (reads.length < 2) return reading;
+  return `${reads.length} reads. The most expensive is a ${planClass}: ${reading.charAt(0).toLowerCase()}${reading.slice(1)}`;
 }
 
 /**
@@ -142,26 +143,27 @@ function asksRowKeyAlone(filter: FilterNode): boolean {
 function spellKey(property: string): Cure {
   return {
     pattern: "point query",
-    advice: `Names of properties are case-sensitive: ask for ${keySpelt(property)}, not for a property called ${property}.`,
+    advice: `Property names are case-sensitive: write ${keySpelt(property)}; ${property} is a different property.`,
     layout: [],
   };
 }
 
-function rowKeyAlone(table: string): Cure {
-  return {
-    pattern: "point query",
-    advice:
-      "A row key without its partition key finds nothing by itself: ask with both, or make this value the partition key.",
-    layout: [`${table}: PartitionKey = <the partition>, RowKey = <the value asked for>`],
-  };
-}
+const ROW_KEY_ALONE: Cure = {
+  pattern: "point query",
+  advice:
+    "A row key alone does not locate an entity: name its partition key as well, or make this value the partition key.",
+  layout: ["query: PartitionKey eq '<its partition>' and RowKey eq '<this value>'"],
+};
 
 function namePartition(table: string, plan: Plan): Cure {
-  const asks = plan.residual ? ` for ${printFilter(plan.residual).slice(0, 200)}` : "";
+  const residual = plan.residual ? printFilter(plan.residual).slice(0, 200) : "";
+  const often = residual ? `query for ${residual} often` : "run this query often";
   return {
     pattern: "partition key for the query",
-    advice: `Name one partition in the filter; if this question${asks} is asked often, store the answer under a partition key of its own.`,
-    layout: [`${table}: PartitionKey = <what this query knows>, RowKey = <the order it wants>`],
+    advice: `Name one partition in the filter; if you ${often}, store its results under a partition key of their own.`,
+    layout: [
+      `${table}: PartitionKey = <a value that the query knows>, RowKey = <the order it needs>`,
+    ],
   };
 }
 
@@ -169,15 +171,17 @@ function askForLess(table: string): Cure {
   return {
     pattern: "compound key",
     advice:
-      "No index answers this filter whole: begin the row key with what bounds the question, and ask for that range.",
-    layout: [`${table}: PartitionKey as it is, RowKey = <what bounds the question>_<RowKey>`],
+      "No single index answers this filter: start the row key with a value that narrows the query, and query that range of row keys.",
+    layout: [
+      `${table}: PartitionKey unchanged, RowKey = <the value that narrows the query>_<RowKey>`,
+    ],
   };
 }
 
 function queryEach({ class: planClass }: Plan, reads: number): Cure {
   return {
-    pattern: planClass === "point query" ? "point query" : "one partition a query",
-    advice: `These are ${reads} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
+    pattern: planClass === "point query" ? "point query" : "one partition per query",
+    advice: `This server makes ${reads} reads; the cloud scans for an "or" over keys. Send one query per read, in parallel.`,
     layout: [],
   };
 }

@@ -4,7 +4,7 @@ import type { QueryEvent } from "./recording.ts";
 import { random, readAll, record } from "./test-traffic.ts";
 
 describe("A recording", () => {
-  it("gives back what happened, whatever stands in keys and filters", () => {
+  it("returns the recorded operations, with any characters in keys and filters", () => {
     const traffic = record();
     const odd = 'a"\\\n\u2028é/\u{1f600}';
     traffic.write(odd, [["merge", odd, '"etag"']]);
@@ -30,7 +30,7 @@ describe("A recording", () => {
     assert.deepEqual([point.class, point.rowKey], ["point query", "r"]);
   });
 
-  it("tells the partition of each query, also when it is the one before, between tables and clients", () => {
+  it("returns the partition of each query, also if it repeats, and across tables and clients", () => {
     const traffic = record();
     const keys = ["p", "p", "q", "q", "p"];
     for (const [i, key] of keys.entries()) {
@@ -52,7 +52,7 @@ describe("A recording", () => {
     ]);
   });
 
-  it("gives back any order of queries by address, other queries, writes and refusals", () => {
+  it("returns point queries, other queries, writes and refusals in any order", () => {
     const seed = 20_261_122;
     const below = random(seed);
     const traffic = record();
@@ -84,7 +84,7 @@ describe("A recording", () => {
     }
   });
 
-  it("of format 3 is still read", () => {
+  it("of format 3 can still be read", () => {
     const lines = [
       '["rowhouse-recording",3]',
       '["o","::1","a","T"]',
@@ -103,7 +103,7 @@ describe("A recording", () => {
     );
   });
 
-  it("ends where it is as long as it may be", () => {
+  it("stops at its maximum size", () => {
     const traffic = record(100_000);
     for (let i = 0; i < 10_000; i++) traffic.write("partition", [["insert", `r${i}`, undefined]]);
     const text = traffic.text();
@@ -111,7 +111,7 @@ describe("A recording", () => {
     assert.equal(readAll(text).ending, "full");
   });
 
-  it("tells whether a query goes on where a page ended", () => {
+  it("returns whether a query was continued and projected", () => {
     const traffic = record();
     const page = { read: 1000, returned: 1000 };
     traffic.query("Age gt 5", page);
@@ -125,15 +125,18 @@ describe("A recording", () => {
     ]);
   });
 
-  it("is read up to a last line that was cut off", () => {
+  it("is readable up to a truncated last line, and rejected if damaged elsewhere, empty or unknown", () => {
     const traffic = record();
     traffic.write("p", [["insert", "r", undefined]]);
     const text = traffic.text();
     const { events, ending } = readAll(text.slice(0, -5));
     assert.deepEqual([events.length, ending], [1, "cut off"]);
     assert.throws(() => readAll(`${text.slice(0, -5)}\n${text}`), /^Error: Line 4 .* is damaged/);
-    assert.throws(() => readAll(""), /no recording/);
-    assert.throws(() => readAll("something else"), /no recording/);
-    assert.throws(() => readAll('["rowhouse-recording",9]\n'), /format 9; 3, 4, 5 are read/);
+    assert.throws(() => readAll(""), /not a traffic recording/);
+    assert.throws(() => readAll("something else"), /not a traffic recording/);
+    assert.throws(
+      () => readAll('["rowhouse-recording",9]\n'),
+      /format 9; formats 3, 4, 5 are supported/,
+    );
   });
 });

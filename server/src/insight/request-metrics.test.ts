@@ -29,7 +29,7 @@ const record = {
 } as const;
 
 describe("The metrics of requests", () => {
-  it("count operations by status, refusals by code, and how long they took", () => {
+  it("count operations by status and refusals by code, and measure durations", () => {
     const metrics = new RequestMetrics();
     metrics.finished(record);
     metrics.finished({ ...record, status: 409, errorCode: "EntityAlreadyExists", durationMs: 1 });
@@ -49,7 +49,7 @@ describe("The metrics of requests", () => {
     }
   });
 
-  it("count queries by class, with what they read", () => {
+  it("count queries, entities and bytes by query class", () => {
     const metrics = new RequestMetrics();
     const deferred = new DeferredWatchers([metrics]);
     const base = { at: 0, account: "a", table: "T", planText: "", client: "::1" };
@@ -84,7 +84,7 @@ describe("The metrics of requests", () => {
     }
   });
 
-  it("count each page in the class of its whole query, also where one entity is left to read", () => {
+  it("count each page in the class of its whole query, also if only one entity remains to be read", () => {
     const metrics = new RequestMetrics();
     const deferred = new DeferredWatchers([metrics]);
     const plan = planQuery(parseFilter("PartitionKey eq 'p' and RowKey eq 'r'"));
@@ -97,7 +97,7 @@ describe("The metrics of requests", () => {
     assert.match(text, /^rowhouse_queries_total\{class="table scan"\} 1$/m);
   });
 
-  it("tell what the engine counts", () => {
+  it("include the counts of the engine", () => {
     const text = printMetrics(
       engineMetrics({ flushes: 2, commits: 9, groupCommitsMax: 7, scansOpen: 0, fileBytes: 16384 }),
     );
@@ -105,7 +105,7 @@ describe("The metrics of requests", () => {
     assert.match(text, /^rowhouse_engine_file_pages 2$/m);
   });
 
-  it("escape what stands in labels", () => {
+  it("escape special characters in labels", () => {
     const histogram = new Histogram([1]);
     histogram.add(2);
     const samples = histogram.samples({ name: 'a"b\\c\nd' });
@@ -115,7 +115,7 @@ describe("The metrics of requests", () => {
 });
 
 describe("Traces", () => {
-  it("are a span for each request, from its head to its answer", () => {
+  it("contain one span per request, from its head to its answer", () => {
     const spans: unknown[] = [];
     const api: unknown = {
       trace: {
@@ -132,7 +132,7 @@ describe("Traces", () => {
     assert.deepEqual(spans, [{ code: 2 }, ["InsertEntity", 997, 1000]]);
   });
 
-  it("take no other module for the API", () => {
+  it("accept only a module with the tracing API", () => {
     assert.ok(!isTraceApi({ trace: {} }));
     assert.ok(!isTraceApi(undefined));
   });

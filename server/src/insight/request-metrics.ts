@@ -82,13 +82,13 @@ export class RequestMetrics implements Observer, Watcher {
       {
         name: "rowhouse_request_duration_seconds",
         type: "histogram",
-        help: "From a request's head to its answer.",
+        help: "Time from a request's head to its answer.",
         samples: operations.flatMap(({ labels, seconds }) => seconds.samples(labels)),
       },
       {
         name: "rowhouse_errors_total",
         type: "counter",
-        help: "Refusals, by error code.",
+        help: "Refused requests, by error code.",
         samples: [...this.#errors].map(([code, value]) => ({ labels: { code }, value })),
       },
       ...QUERY_COUNTERS.map(({ name, help, of }): Metric => {
@@ -101,13 +101,13 @@ export class RequestMetrics implements Observer, Watcher {
       {
         name: "rowhouse_query_engine_seconds",
         type: "histogram",
-        help: "Time of a page in the engine and the filter.",
+        help: "Time per query page in the engine and the filter.",
         samples: queries.flatMap(({ counts, plan }) => counts.seconds.samples({ class: plan })),
       },
       single(
         "rowhouse_entities_written_total",
         "counter",
-        "Entities of writes that were admitted.",
+        "Entities in admitted writes.",
         this.#entitiesWritten,
       ),
     ];
@@ -116,14 +116,14 @@ export class RequestMetrics implements Observer, Watcher {
 
 /** Each has one sample per class. */
 const QUERY_COUNTERS = [
-  { name: "rowhouse_queries_total", help: "Pages of queries, by class.", of: "queries" },
-  { name: "rowhouse_entities_read_total", help: "Entities that queries read.", of: "entitiesRead" },
+  { name: "rowhouse_queries_total", help: "Query pages, by class.", of: "queries" },
+  { name: "rowhouse_entities_read_total", help: "Entities read by queries.", of: "entitiesRead" },
   {
     name: "rowhouse_entities_returned_total",
-    help: "Entities that queries returned.",
+    help: "Entities returned by queries.",
     of: "entitiesReturned",
   },
-  { name: "rowhouse_bytes_read_total", help: "Bytes that queries read.", of: "bytesRead" },
+  { name: "rowhouse_bytes_read_total", help: "Bytes read by queries.", of: "bytesRead" },
 ] as const;
 
 class OperationCounts {
@@ -178,19 +178,24 @@ export function engineMetrics(counts: EngineCounts): Metric[] {
   const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
   return [
     single("rowhouse_engine_flushes_total", "counter", "Flushes to disk.", flushes),
-    single("rowhouse_engine_commits_total", "counter", "Commits, which share flushes.", commits),
+    single(
+      "rowhouse_engine_commits_total",
+      "counter",
+      "Commits; several can share a flush.",
+      commits,
+    ),
     single(
       "rowhouse_engine_group_commits_max",
       "gauge",
-      "Most commits of a flush.",
+      "Most commits that shared one flush.",
       groupCommitsMax,
     ),
-    single("rowhouse_engine_readers", "gauge", "Scans that hold a snapshot.", scansOpen),
+    single("rowhouse_engine_readers", "gauge", "Open scans, each holding a snapshot.", scansOpen),
     single("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
     single(
       "rowhouse_engine_file_pages",
       "gauge",
-      "Pages of it, 8 KiB each.",
+      "Size of the data file in pages of 8 KiB.",
       fileBytes / PAGE_BYTES,
     ),
   ];

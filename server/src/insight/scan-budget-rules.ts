@@ -71,19 +71,19 @@ function parseLimit(text: string): ScanRule {
   if (read) return { read: Number(read[1]) };
   if (limit.startsWith("no ")) return { class: planClass(limit.slice(3)) };
   throw new Error(
-    `"${limit}" is no limit of a scan budget; "no CLASS", "density SHARE from COUNT", "read COUNT" and "allow" are.`,
+    `"${limit}" is not a scan budget limit; use "no CLASS", "density SHARE from COUNT", "read COUNT" or "allow".`,
   );
 }
 
 function planClass(text: string): PlanClass {
   const found = CLASSES.find((name) => name === text);
   if (found) return found;
-  throw new Error(`"${text}" is no class of queries; ${CLASSES.join(", ")} are.`);
+  throw new Error(`"${text}" is not a query class; the classes are ${CLASSES.join(", ")}.`);
 }
 
 function share(density: unknown): number {
   if (typeof density === "number" && density >= 0 && density <= 1) return density;
-  throw new Error(`A density of ${density}; 0 to 1 are allowed.`);
+  throw new Error(`The density ${JSON.stringify(density)} is not a number from 0 to 1.`);
 }
 
 function readJson(text: string): ScanRules {
@@ -98,7 +98,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new Error("The scan budget cannot be read as JSON.", { cause });
+    throw new Error("The scan budget is not valid JSON.", { cause });
   }
 }
 
@@ -115,7 +115,7 @@ function readRule(section: SettingsSection): ScanRule {
   };
   section.end();
   if (!rule.allow && rule.class === undefined && density === undefined && rule.read === undefined) {
-    throw new Error(`${section.path} limits nothing; class, density, read and allow do.`);
+    throw new Error(`${section.path} limits nothing; set class, density, read or allow.`);
   }
   return rule;
 }

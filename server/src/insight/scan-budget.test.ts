@@ -10,7 +10,7 @@ import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
 
 describe("A scan budget", () => {
-  it("lets point queries pass and counts scans", () => {
+  it("allows point queries and counts scans, grouped by shape", () => {
     const budget = new ScanBudget(parseScanRules("no table scan"));
     run(budget, "PartitionKey eq 'a' and RowKey eq 'b'", 1, 1);
     run(budget, "Email eq 'x'", 1000, 1);
@@ -22,13 +22,13 @@ describe("A scan budget", () => {
     assert.deepEqual([overruns[0]!.count, overruns[0]!.entitiesRead], [2, 2000]);
   });
 
-  it("judges classes dearer than the one it names", () => {
+  it("also applies to classes more expensive than the one named", () => {
     const budget = new ScanBudget(parseScanRules("no partition scan"));
     run(budget, "PartitionKey ge 'a'", 5, 5);
     assert.equal(budget.summary().overBudget, 1);
   });
 
-  it("judges density only where enough was read", () => {
+  it("checks density only for pages that read enough entities", () => {
     const budget = new ScanBudget(parseScanRules("density 0.5 from 100"));
     run(budget, "PartitionKey eq 'a' and Age gt 5", 99, 0);
     run(budget, "PartitionKey eq 'a' and Age gt 5", 100, 50);
@@ -37,7 +37,7 @@ describe("A scan budget", () => {
     assert.equal(budget.summary().overBudget, 1);
   });
 
-  it("takes a table's own rules in place of the general ones, whatever its case", () => {
+  it("uses a table's own rules instead of the general ones, in any case of the table's name", () => {
     const budget = new ScanBudget(parseScanRules("no table scan; people: read 500; Log: allow"));
     run(budget, "", 400, 400, "People");
     run(budget, "", 9000, 1, "LOG");
@@ -47,7 +47,7 @@ describe("A scan budget", () => {
     assert.equal(budget.summary().overBudget, 2);
   });
 
-  it("judges the same when it hears of many queries at once", () => {
+  it("judges queries received in batches like queries received one by one", () => {
     const rules = "no table scan; density 0.5 from 100; people: read 500, density 0.1; Log: allow";
     const atOnce = new ScanBudget(parseScanRules(rules));
     const later = new ScanBudget(parseScanRules(rules));
@@ -67,7 +67,7 @@ describe("A scan budget", () => {
     assert.deepEqual(later.summary(), atOnce.summary());
   });
 
-  it("refuses in strict mode before anything is read, naming query, cost and cure", () => {
+  it("refuses a query in strict mode before anything is read, with a message that has query, cost and fix", () => {
     const budget = new ScanBudget(parseScanRules("no table scan; strict"));
     assert.throws(() => budget.admitQuery(facts("Email eq 'x'")), {
       code: "ScanBudgetExceeded",
@@ -77,7 +77,7 @@ describe("A scan budget", () => {
     assert.equal(budget.summary().refused, 1);
   });
 
-  it("reads JSON rules as it reads short ones", () => {
+  it("accepts rules as JSON", () => {
     const json = { strict: true, rules: [{ table: "T", class: "table scan", density: 0.2 }] };
     assert.deepEqual(
       parseScanRules(JSON.stringify(json)).rules.map((rule) => ({ ...rule })),
@@ -94,7 +94,7 @@ describe("A scan budget", () => {
     );
   });
 
-  it("keeps every limit of a part, whichever comes last, and none beside allow", () => {
+  it("applies all limits of a part in any order, and none if one is allow", () => {
     const rules = "no partition scan, no table scan, read 500, read 100; Log: allow, read 1";
     const budget = new ScanBudget(parseScanRules(rules));
     run(budget, "", 9, 9, "Log");
@@ -129,7 +129,7 @@ describe("The shape of a filter", () => {
     assert.equal(shapeOf(parseFilter(filter)), expected);
   });
 
-  it("is the same for lists of alternatives however long they are", () => {
+  it("is the same for lists of alternatives of any length", () => {
     const list = (count: number, clause: (i: number) => string, word = " or ") =>
       Array.from({ length: count }, (_, i) => clause(i)).join(word);
     for (const count of [2, 3, 100]) {

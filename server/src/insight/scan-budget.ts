@@ -182,7 +182,7 @@ export class ScanBudget implements Watcher {
       : "nothing was read";
     throw new ServiceError("ScanBudgetExceeded", {
       message:
-        `The query of ${table} is over the scan budget of this server ("${reason}"): ` +
+        `This query of ${table} is over the scan budget of the server ("${reason}"): ` +
         `${planText.slice(0, 500)}; ${spent}. ${before.cure}`,
     });
   }
@@ -197,6 +197,6 @@ function kept(text: string): string {
 
 function curePhrase({ table, plan }: QueryFacts): string {
   const cure = cureOfQuery(table, plan);
-  if (!cure) return "Ask for less: a narrower range, or a page at a time.";
+  if (!cure) return "Read less: query a narrower range, or smaller pages.";
   return `${cure.advice} (${[cure.pattern, ...cure.layout].join("; ")})`;
 }

@@ -5,13 +5,13 @@ import { adviceSarif, printAdvice } from "./print-advice.ts";
 import type { EntitySample, TableData } from "./rule.ts";
 
 describe("Advice", () => {
-  it("is silent about an empty recording, and says that it cannot judge", () => {
+  it("has no findings for an empty recording, and cannot judge any line of the checklist", () => {
     const { findings, lines } = record().advice();
     assert.deepEqual(findings, []);
     assert.ok(lines.every(({ verdict }) => verdict === "cannot judge"));
   });
 
-  it("sees runs of single writes into one partition, and not transactions", () => {
+  it("reports a run of single writes to one partition, but not a transaction", () => {
     const traffic = record();
     for (let i = 0; i < 60; i++) traffic.write("p", [["insert", `r${i}`, undefined]]);
     assert.deepEqual(traffic.rules(), ["single-writes"]);
@@ -21,7 +21,7 @@ describe("Advice", () => {
     assert.deepEqual(batched.rules(), []);
   });
 
-  it("takes no transactions, and no writes of other tables, for single writes of one run", () => {
+  it("does not count transactions or writes to alternating tables as a run of single writes", () => {
     const small = record();
     for (let i = 0; i < 60; i++) {
       const pair = [`a${i}`, `b${i}`].map((row) => ["insert", row, undefined] as const);
@@ -33,7 +33,7 @@ describe("Advice", () => {
     assert.deepEqual(tables.rules(), []);
   });
 
-  it("takes neither removals nor updates for inserts of a table that grows", () => {
+  it("does not count deletes and updates as inserts at the end of a table", () => {
     for (const [kind, ifMatch] of [
       ["delete", "*"],
       ["merge", '"etag"'],
@@ -47,7 +47,7 @@ describe("Advice", () => {
     }
   });
 
-  it("sees partitions that are opened one behind the other, and those before one another", () => {
+  it("reports new partition keys that ascend or descend", () => {
     for (const keyOf of [(i: number) => 1000 + i, (i: number) => 9000 - i]) {
       const traffic = record();
       for (let i = 0; i < 200; i++) {
@@ -58,7 +58,7 @@ describe("Advice", () => {
     }
   });
 
-  it("counts the transactions of each partition by themselves", () => {
+  it("computes the transactions needed for each partition separately", () => {
     const traffic = record();
     for (let i = 0; i < 4 * 101; i++) {
       traffic.write(`p${Math.floor(i / 101)}`, [["insert", `r${i}`, undefined]]);
@@ -68,7 +68,7 @@ describe("Advice", () => {
     assert.equal(single.cost, "404 requests and flushes; 8 transactions would do.");
   });
 
-  it("takes no writes for a run that people or devices send one by one", () => {
+  it("does not count writes more than 0.1 s apart as a run", () => {
     const traffic = record();
     for (let i = 0; i < 60; i++) {
       traffic.write("room", [["insert", `r${i}`, undefined]]);
@@ -77,7 +77,7 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(), []);
   });
 
-  it("sees a table that grows in one partition by the day, and one that is a single partition", () => {
+  it("reports a table with a single partition, and one whose partition is the current day", () => {
     const found = (keys: readonly string[], entities: number, onlyPartition?: string) => {
       const traffic = record();
       for (let i = 0; i < 70; i++) {
@@ -94,13 +94,13 @@ describe("Advice", () => {
     assert.deepEqual(found(["19700112"], 1000), ["append-only-keys"]);
   });
 
-  it("does not ask for transactions of one entity written again and again: they hold each once", () => {
+  it("does not report repeated writes of one entity, which a transaction can contain only once", () => {
     const traffic = record();
     for (let i = 0; i < 200; i++) traffic.write("p", [["merge", "counter", '"etag"']]);
     assert.deepEqual(traffic.rules(), []);
   });
 
-  it("does not count the pages of a query that was asked once as so many queries", () => {
+  it("counts a query once, however many pages it has", () => {
     const page = { read: 1000, returned: 10 };
     const pages = (queries: number) => {
       const traffic = record();
@@ -115,10 +115,10 @@ describe("Advice", () => {
     assert.deepEqual(pages(2), []);
     const [scan] = pages(3);
     assert.equal(scan?.rule, "scan");
-    assert.match(scan.cost, /^100000 entities a query/);
+    assert.match(scan.cost, /^100000 entities read per query/);
   });
 
-  it("sees lists that are followed by a point query for each entity, and no others", () => {
+  it("reports lists followed by a point query for each entity, but not random mixes of both", () => {
     const point = (traffic: ReturnType<typeof record>, i: number) =>
       traffic.query(...(["", { read: 1, returned: 1, table: "Products" }] as const), {
         partitionKey: "all",
@@ -145,7 +145,7 @@ describe("Advice", () => {
     }
   });
 
-  it("writes a long series out as entities that hold as many properties as they may", () => {
+  it("divides a long series among as few entities as can hold it", () => {
     const traffic = record();
     for (let i = 0; i < 3; i++) {
       traffic.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
@@ -162,11 +162,11 @@ describe("Advice", () => {
     assert.match(series.cost, /where 6 would do/);
     assert.match(
       series.cure.layout.join(),
-      /_<its part, of 240 values>,properties: V00, V01 … V239;/,
+      /_<number of the part, 240 values each>,properties: V00, V01 … V239;/,
     );
   });
 
-  it("prints filters so that they command no terminal", () => {
+  it("is printed without control characters from filters", () => {
     const traffic = record();
     for (let i = 0; i < 3; i++) {
       traffic.query("Email eq '\u001b[2Jx\n0 findings'", { read: 200, returned: 1 });
@@ -177,7 +177,7 @@ describe("Advice", () => {
     );
   });
 
-  it("names each of several findings of a rule in a table by itself, in every recording", () => {
+  it("gives each finding of a rule in a table its own SARIF fingerprint", () => {
     const traffic = record();
     for (let i = 0; i < 9; i++) {
       traffic.query(`${i % 3 ? "Email" : "Phone"} eq '${i}'`, { read: 200, returned: 1 });
@@ -190,7 +190,7 @@ describe("Advice", () => {
     ]);
   });
 
-  it("sees requests that are repeated at once, or without hope, and no others", () => {
+  it("reports requests repeated at once after a 503 or soon after a 403, but not slower ones, nor 404 and 412", () => {
     const repeat = (status: number, errorCode: string, everyMs: number) => {
       const traffic = record();
       for (let i = 0; i < 5; i++) {
@@ -208,7 +208,7 @@ describe("Advice", () => {
     assert.deepEqual(repeat(412, "UpdateConditionNotSatisfied", 50), []);
   });
 
-  it("takes refused inserts for one request only where they bear the same id", () => {
+  it("counts refused inserts as repeats only if they have the same client request id", () => {
     const refused = (idOf: (i: number) => string | undefined) => {
       const traffic = record();
       for (let i = 0; i < 50; i++) traffic.refuse("/a/T", 503, "ServerBusy", idOf(i));
@@ -228,7 +228,7 @@ describe("Advice", () => {
     );
   });
 
-  it("tells of a table under one name, whatever the case in which it was addressed", () => {
+  it("reports a table under one name, in whatever case requests spell it", () => {
     const traffic = record();
     for (const table of ["orders", "Orders", "ORDERS"]) {
       traffic.query("Email eq 'a'", { read: 200, returned: 1, table });
@@ -250,28 +250,28 @@ describe("Advice", () => {
     ]);
   });
 
-  it("sees a filter that only the cloud finds dear", () => {
+  it("reports a filter of several row keys, which is a scan only in the cloud", () => {
     const traffic = record();
     const filter = "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')";
     for (let i = 0; i < 3; i++) traffic.query(filter, { read: 2, returned: 2 });
     assert.deepEqual(traffic.rules(), ["or-over-keys"]);
   });
 
-  it("does not take a partition without one of its entities for several keys", () => {
+  it("does not report a partition scan that excludes one row key as a filter of several keys", () => {
     const traffic = record();
     const filter = "PartitionKey eq 'p' and RowKey ne 'a'";
     for (let i = 0; i < 3; i++) traffic.query(filter, { read: 20, returned: 20 });
     assert.deepEqual(traffic.rules(), []);
   });
 
-  it("sees several partitions in one filter", () => {
+  it("reports a filter of several partitions", () => {
     const traffic = record();
     const filter = "PartitionKey eq 'p' or PartitionKey eq 'q'";
     for (let i = 0; i < 3; i++) traffic.query(filter, { read: 20, returned: 20 });
     assert.deepEqual(traffic.rules(), ["or-over-keys"]);
   });
 
-  it("takes lists of alternatives for one kind of query, however long each is", () => {
+  it("counts filters that differ only in the number of alternatives as one shape", () => {
     const traffic = record();
     for (const count of [2, 3, 4]) {
       const rows = Array.from({ length: count }, (_, i) => `RowKey eq '${i}'`).join(" or ");
@@ -280,7 +280,7 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(), ["or-over-keys"]);
   });
 
-  it("sees partitions near their target, and traffic beyond it", () => {
+  it("reports partitions near the target, and traffic beyond it, but not the pages of one list", () => {
     const traffic = record();
     for (let i = 0; i < 2; i++) {
       traffic.query("PartitionKey eq 'p'", { read: 500, returned: 500 });
@@ -299,7 +299,7 @@ describe("Advice", () => {
     assert.deepEqual(beyond.rules(), ["over-targets", "hot-partition"]);
   });
 
-  it("names the busiest of many partitions, each in its busiest second", () => {
+  it("lists the three busiest partitions with the entities of their busiest second", () => {
     const traffic = record();
     for (const [i, read] of [1000, 1100, 900, 1300, 1200].entries()) {
       for (const second of [1, 60, 1]) {
@@ -318,7 +318,7 @@ describe("Advice", () => {
     );
   });
 
-  it("sees tables that are read whole again and again", () => {
+  it("reports tables that are read whole three times", () => {
     const traffic = record();
     for (let i = 0; i < 3; i++) {
       traffic.tick(10_000);
@@ -327,7 +327,7 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(), ["bulk-reads"]);
   });
 
-  it("takes no reads of ranges for those of the whole table, though their filters are alike", () => {
+  it("does not count partition ranges as table scans, though their filters have the same shape", () => {
     const traffic = record();
     for (let i = 0; i < 3; i++) {
       traffic.query("PartitionKey ge ''", { read: 1, returned: 1 });
@@ -336,7 +336,7 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(), []);
   });
 
-  it("sees wide entities that are not projected", () => {
+  it("reports wide entities returned without $select, at the size of the returned ones only", () => {
     const traffic = record();
     const cost = { read: 100, returned: 100, bytes: 100 * 20_000 };
     traffic.query("PartitionKey eq 'p'", cost);
@@ -351,7 +351,7 @@ describe("Advice", () => {
     assert.deepEqual(projected.rules(), []);
   });
 
-  it("sees values that belong into blobs", () => {
+  it("reports entities with large values", () => {
     const traffic = record();
     traffic.write("p", [["insert", "r", undefined]]);
     const sample: EntitySample = {
@@ -362,7 +362,7 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(data), ["large-values"]);
   });
 
-  it("takes the reads of a table that is updated by ETag for what they are, also before inserts", () => {
+  it("does not report reads of a table that is updated by ETag, even before inserts", () => {
     const play = (etag: string) => {
       const traffic = record();
       for (let i = 0; i < 20; i++) {
@@ -379,11 +379,15 @@ describe("Advice", () => {
     assert.deepEqual(play("*"), ["read-before-write"]);
   });
 
-  it("asks for no copy of what a list was of, and for one where it was of an index beside it", () => {
+  it("suggests a projection if the list contained the entities, and a copy if it listed an index", () => {
     for (const [projected, rowKeys, advice] of [
-      [true, ["a_1", "a_2", "a_3"], /^Name all that is shown in the \$select/],
-      [false, ["a_1", "a_2", "a_3"], /^Use what the list returned/],
-      [true, ["id_1", "id_2", "id_3"], /^Copy what the list shows into the entities of the index/],
+      [true, ["a_1", "a_2", "a_3"], /^Add every property you show to the \$select/],
+      [false, ["a_1", "a_2", "a_3"], /^Use the result of the list/],
+      [
+        true,
+        ["id_1", "id_2", "id_3"],
+        /^Copy the properties that the list shows into the index entities/,
+      ],
     ] as const) {
       const traffic = record();
       for (let i = 0; i < 3; i++) {
@@ -399,7 +403,7 @@ describe("Advice", () => {
     }
   });
 
-  it("takes no read for the reason of a write that comes much later", () => {
+  it("does not attribute a read to a write that comes more than 64 operations later", () => {
     for (const [between, rules] of [
       [60, ["read-before-write"]],
       [70, []],
@@ -419,7 +423,7 @@ describe("Advice", () => {
     }
   });
 
-  it("takes a read that a write's ETag comes from for what it is", () => {
+  it("does not report a read that provides the ETag of a write", () => {
     const traffic = record();
     for (let i = 0; i < 10; i++) {
       traffic.query(`PartitionKey eq 'p${i}' and RowKey eq 'r'`, { read: 1, returned: 1 });

@@ -1,5 +1,5 @@
 import { callersOf, hasDirectClients } from "./client-rules.ts";
-import { type Observed, type RuleName, sumOf } from "./rule.ts";
+import { counted, type Observed, type RuleName, sumOf } from "./rule.ts";
 
 /** A line of the published checklist: the rules that check it, or why none can. */
 export interface ChecklistLine {
@@ -17,76 +17,79 @@ export interface ChecklistLine {
 /** Source: "Performance and scalability checklist for Table storage", "Design for querying". */
 export const CHECKLIST: readonly ChecklistLine[] = [
   {
-    question: "Is the load within the targets of account and partition?",
+    question: "Is the load within the targets for accounts and partitions?",
     rules: ["over-targets", "hot-partition"],
   },
   {
     question: "Are partition keys spread, without append-only or prepend-only inserts?",
     rules: ["append-only-keys", "one-partition"],
     note: ({ data }) =>
-      data.size === 0 ? "whether a table is one partition, its data would tell" : "",
+      data.size === 0 ? "without a data folder, tables of one partition are not detected" : "",
   },
   {
-    question: "Are queries point and range queries, and scans rare and dense?",
+    question: "Are most queries point and range queries, and scans rare and dense?",
     rules: ["scan", "or-over-keys"],
   },
   { question: "Do queries return only what is used?", rules: ["wide-answers", "scan"] },
-  { question: "Is data kept as it is read (denormalized)?", rules: ["n-plus-one"] },
-  { question: "Do writes of one partition travel together?", rules: ["single-writes"] },
-  { question: "Are upserts used in place of a read and a write?", rules: ["read-before-write"] },
+  { question: "Is data stored the way it is read (denormalized)?", rules: ["n-plus-one"] },
+  { question: "Are writes to one partition sent together?", rules: ["single-writes"] },
+  { question: "Are upserts used instead of a read and a write?", rules: ["read-before-write"] },
   {
-    question: "Are values that are read together kept in one entity?",
+    question: "Are values that are read together stored in one entity?",
     rules: ["series-as-entities"],
     needs: "data",
   },
-  { question: "Is data that is only read in bulk kept in blobs?", rules: ["bulk-reads"] },
-  { question: "Are large values kept in blobs?", rules: ["large-values"], needs: "data" },
+  { question: "Is data that is only read in bulk stored in blobs?", rules: ["bulk-reads"] },
+  { question: "Are large values stored in blobs?", rules: ["large-values"], needs: "data" },
   {
     question: "Are bodies JSON?",
     rules: [],
-    cannot: "nothing to find: this server accepts no other form",
+    cannot: "nothing to check: this server accepts only JSON",
   },
   {
-    question: "Do clients reach tables directly, by SAS and CORS, not through a proxy?",
+    question: "Do clients reach tables directly, by SAS and CORS, instead of through a proxy?",
     rules: ["page-access"],
     needs: "clients",
     cannotHere: (observed) =>
       hasDirectClients(observed)
         ? undefined
-        : `requests came ${callersOf(observed)}; whether whoever sent them stands for others, a server does not see`,
-    note: (observed) => `requests came ${callersOf(observed)}`,
+        : `requests: ${callersOf(observed)}; a server cannot see whether a proxy sent them`,
+    note: (observed) => `requests: ${callersOf(observed)}`,
   },
   {
     question: "Is the account in the clients' region, on a fast network?",
     rules: [],
-    cannot: "the server does not see the way to it",
+    cannot: "a server cannot see the network between it and its clients",
   },
   {
-    question: "Are connections kept and used again?",
+    question: "Are connections reused?",
     rules: ["connections"],
     needs: "clients",
     note: ({ clients }) =>
-      `connections opened for ${sumOf(clients, (each) => each.requests)} requests: ${sumOf(clients, (each) => each.connections)}`,
+      `${sumOf(clients, (each) => each.requests)} requests over ${counted(
+        sumOf(clients, (each) => each.connections),
+        "connection",
+      )}`,
   },
   {
     question: "Are the clients' connection limits high enough, and parallelism bounded?",
     rules: [],
-    cannot: "a server sees what was sent, not what waited in the client",
+    cannot: "a server sees the requests that were sent, not those that waited in the client",
   },
   {
     question: "Is Nagle's algorithm off in the clients?",
     rules: [],
-    cannot: "a client's socket options are not on the wire",
+    cannot: "a server cannot see a client's socket options",
   },
   {
-    question: "Are client libraries the newest?",
+    question: "Are client libraries up to date?",
     rules: ["old-clients"],
     needs: "clients",
     note: () =>
-      "retired libraries and older versions beside newer ones are known; what is newest today, a server does not know",
+      "checked for retired libraries and for older versions next to newer ones; a server does not know the newest version",
   },
   {
-    question: "Do retries back off, and leave alone what cannot succeed?",
+    question: "Do clients back off before they retry, and never retry what cannot succeed?",
     rules: ["retries"],
     needs: "refusals",
   },
@@ -112,11 +115,11 @@ export function judgeLine(
     cannot ??
     (needs === "data" && data.size === 0 ? "no data folder was given" : undefined) ??
     (needs === "refusals" && refusals === 0
-      ? "nothing was refused; try it with serve --faults and --enforce-targets"
+      ? "no request was refused; record with serve --faults and --enforce-targets to test it"
       : undefined) ??
     (events === 0 ? "the recording is empty" : undefined) ??
     (needs === "clients" && clients.length === 0
-      ? "the server was killed before it wrote down who asked"
+      ? "the server was killed before it recorded its clients"
       : undefined) ??
     cannotHere?.(observed);
   if (reason !== undefined) return { question, verdict: "cannot judge", note: reason };

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { readAll, record } from "../test-traffic.ts";
 
 describe("Advice on clients", () => {
-  it("sees connections that are opened for each request, and not those that are kept", () => {
+  it("reports clients that open a connection for nearly every request, and not those that reuse connections", () => {
     const kept = record();
     kept.ask(60, { perConnection: 3 });
     assert.deepEqual(kept.rules(), []);
@@ -12,13 +12,13 @@ describe("Advice on clients", () => {
     assert.deepEqual(opened.rules(), ["connections"]);
   });
 
-  it("does not take the many addresses that are not told apart for one client", () => {
+  it("does not treat the addresses beyond the limit, which are counted together, as one client", () => {
     const traffic = record();
     for (let i = 0; i < 400; i++) traffic.ask(1, { remoteAddress: `10.0.${i >> 8}.${i & 255}` });
     assert.deepEqual(traffic.rules(), []);
   });
 
-  it("sees web pages that sign with the account's key, and not those with a SAS", () => {
+  it("reports web pages that sign with the account's key, and not those with a SAS", () => {
     const headers = { origin: "https://shop.example", "user-agent": "Mozilla/5.0" };
     for (const [caller, rules] of [
       ["shared-key", ["page-access"]],
@@ -30,7 +30,7 @@ describe("Advice on clients", () => {
     }
   });
 
-  it("sees preflights that are refused, and those that are asked again and again", () => {
+  it("reports refused preflights, and preflights sent for nearly every request", () => {
     const refused = record();
     const code = { status: 403, errorCode: "CorsPreflightFailure" };
     const page = { caller: "anonymous", verb: "OPTIONS", headers: { origin: "null" } } as const;
@@ -46,7 +46,7 @@ describe("Advice on clients", () => {
     assert.deepEqual(cached.rules(), []);
   });
 
-  it("sees retired libraries, and versions beside newer ones of the same", () => {
+  it("reports retired libraries, and versions used next to newer ones", () => {
     const agents = (...all: string[]) => {
       const traffic = record();
       for (const agent of all) traffic.ask(1, { headers: { "user-agent": agent } });
@@ -59,17 +59,17 @@ describe("Advice on clients", () => {
     assert.deepEqual(agents("Azure-Storage/2.10.3 (NODE-VERSION v12)"), ["old-clients"]);
   });
 
-  it("says of what it cannot judge what it saw", () => {
+  it("lists the credentials seen if it cannot judge direct access", () => {
     const traffic = record();
     traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1 });
     traffic.ask(2, {});
     traffic.ask(1, { caller: "anonymous" });
     const direct = traffic.lines().find(({ question }) => /SAS and CORS/.test(question));
     assert.equal(direct?.verdict, "cannot judge");
-    assert.match(direct.note, /^requests came 2 with the account's key, 1 with nothing;/);
+    assert.match(direct.note, /^requests: 2 with the account's key, 1 with no credentials;/);
   });
 
-  it("tells apart no more addresses and agents than it may", () => {
+  it("distinguishes at most 256 clients and 64 user agents", () => {
     const traffic = record();
     for (let i = 0; i < 1000; i++) {
       const headers = { "user-agent": `agent ${i}` };

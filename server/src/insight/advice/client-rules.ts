@@ -36,11 +36,11 @@ export function findConnections({ clients }: Observed): Finding[] {
         ({ client, connections, requests }) =>
           `${client}: ${requests} requests over ${connections} connections`,
       ),
-    cost: "Each connection is a round trip before the request, two or three more with TLS, and a port that stays taken for minutes.",
+    cost: "Each connection costs a round trip before the request, two or three more with TLS, and a port that stays in use for minutes.",
     cure: {
       pattern: "connection reuse",
       advice:
-        "Make one client object for the life of the process, and let it keep connections alive (in Node an agent with keepAlive; in .NET one TableServiceClient).",
+        "Create one client object for the life of the process, and let it keep connections alive (in Node.js an agent with keepAlive; in .NET one TableServiceClient).",
       layout: [],
     },
   }));
@@ -86,17 +86,17 @@ function findPageAccess(
         withKey
           .slice(0, 3)
           .map(({ client, scripted }) => `${client}: ${scripted} requests with an Origin`),
-        "Whoever opens the page can read the key, which may do everything and cannot be taken back alone.",
-        "Give each page a SAS of its own: one table, only the letters it uses, a range of keys, an hour.",
+        "Anyone who opens the page can read the key, which allows everything and can only be revoked for all clients at once.",
+        "Give each page its own SAS: one table, only the permissions it uses, a range of keys, one hour.",
       ),
     );
   }
   if (refused.count >= REFUSED_PREFLIGHTS_MIN) {
     findings.push(
       finding(
-        "Web pages are kept out by the CORS rules",
+        "Web pages are blocked by the CORS rules",
         [`${refused.count} preflights refused, the first for ${refused.path}`],
-        "Such pages only work through a proxy, which carries and signs every byte a second time.",
+        "Such pages only work through a proxy, which signs every request and transfers every byte a second time.",
         "Add a CORS rule for the pages' origin, methods and headers to the service properties.",
       ),
     );
@@ -106,10 +106,10 @@ function findPageAccess(
   if (preflights >= PREFLIGHTS_MIN && 2 * preflights >= scripted) {
     findings.push(
       finding(
-        "Web pages ask for nearly every request whether they may send it",
+        "Web pages send a preflight for nearly every request",
         [`${preflights} preflights for ${scripted} requests`],
         "Each preflight is a round trip before the request, and counts as a request.",
-        "Raise MaxAgeInSeconds of the CORS rule: browsers keep the answer so long, for each URL.",
+        "Raise MaxAgeInSeconds of the CORS rule: browsers cache the answer that long, for each URL.",
       ),
     );
   }
@@ -135,7 +135,7 @@ export function findOldClients({ agents, clients }: Observed): Finding[] {
       .filter(({ version }) => byVersion(version, newest) < 0)
       .map(
         ({ connections, library, version }) =>
-          `${library} ${version} beside ${newest}, over ${counted(connections, "connection")}`,
+          `${library} ${version} next to ${newest}, over ${counted(connections, "connection")}`,
       );
   });
   const retired = [...agents]
@@ -148,11 +148,12 @@ export function findOldClients({ agents, clients }: Observed): Finding[] {
   return [
     {
       ...{ rule: "old-clients", table: clients[0]?.account ?? "", subject: "", evidence },
-      title: "Clients use retired or older libraries",
-      cost: "Old libraries lack corrections of retries, timeouts and connection handling, and newer forms of credentials.",
+      title: "Clients use retired or outdated libraries",
+      cost: "Old libraries lack fixes to retries, timeouts and connection handling, and newer kinds of credentials.",
       cure: {
         pattern: "newest client library",
-        advice: "Update the clients to the newest library of their language (azsdk-…-data-tables).",
+        advice:
+          "Update the clients to the newest library for their language (azsdk-…-data-tables).",
         layout: [],
       },
     },
@@ -173,10 +174,10 @@ const CALLERS: Readonly<Record<ClientCounts["caller"], string>> = {
   "account-sas": "an account SAS",
   "service-sas": "a table SAS",
   bearer: "a bearer token",
-  anonymous: "nothing",
+  anonymous: "no credentials",
 };
 
-/** How many requests used each kind of credential: `120 with a table SAS, 3 with nothing`. */
+/** How many requests used each kind of credential: `120 with a table SAS, 3 with no credentials`. */
 export function callersOf({ clients }: Observed): string {
   const kinds = groupBy(clients, ({ caller }) => caller);
   return [...kinds.values()]

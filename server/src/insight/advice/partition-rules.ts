@@ -33,13 +33,13 @@ export class OverTargets implements Rule {
       rule: "over-targets",
       table: tableOfPlace(where),
       subject: `${code} ${where}`,
-      title: `The cloud would have answered ${code} ${counted(count, "time")} at ${where}`,
+      title: `The cloud would have answered ${code} ${counted(count, "time")} for ${where}`,
       evidence: [`first at ${new Date(firstAt).toISOString()}`],
-      cost: "Each refusal is a wait of seconds in the client, and a retry.",
+      cost: "Each refusal costs the client seconds of waiting and a retry.",
       cure: {
         pattern: "key spreading",
         advice: where.includes("/")
-          ? "Spread this partition's entities over several partition keys."
+          ? "Spread the partition's entities over several partition keys."
           : "Spread the load over time, or over several accounts.",
         layout: where.includes("/") ? [spreadLayout(where.split("/")[1]!)] : [],
       },
@@ -97,15 +97,15 @@ export class HotPartitions implements Rule {
     const tables = groupBy(this.#peaks, ([partition]) => tableOfPlace(partition));
     return [...tables].map(([table, partitions]) => ({
       ...{ rule: "hot-partition", table, subject: "" },
-      title: `${counted(partitions.length, "partition")} carried ${AZURE_TARGETS.partition / 2} entities or more in a second`,
+      title: `${counted(partitions.length, "partition")} carried ${AZURE_TARGETS.partition / 2} entities or more in one second`,
       evidence: partitions
         .sort(([, a], [, b]) => b - a)
         .slice(0, 3)
         .map(([name, peak]) => `${name}: ${peak} in its busiest second`),
-      cost: `The cloud's target is ${AZURE_TARGETS.partition} a second for a partition.`,
+      cost: `The cloud's target for a partition is ${AZURE_TARGETS.partition} entities per second.`,
       cure: {
         pattern: "key spreading",
-        advice: "Choose a partition key with more values, or spread this one.",
+        advice: "Choose a partition key with more values, or spread each value over several keys.",
         layout: [spreadLayout(nameOf(table))],
       },
     }));
@@ -133,16 +133,16 @@ export class AppendOnlyKeys implements Rule {
       return {
         ...{ rule: "append-only-keys", table, subject: "" },
         title: isByTime
-          ? `New entities go to the partition of their time, at the ${end} of the table`
-          : `Every new partition key lands at the ${end} of the table`,
+          ? `New entities go to the partition of the current period, at the ${end} of the table`
+          : `New partition keys always go to the ${end} of the table`,
         evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
-        cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
+        cost: `All inserts go to the range of partitions at the ${end}, which one server of the cloud handles; more servers do not help.`,
         cure: {
           pattern: "key spreading",
-          advice: "Put a bucket in front of the key, and read all buckets side by side.",
+          advice: "Prefix the key with a bucket, and query all buckets in parallel.",
           layout: [
             spreadLayout(nameOf(table)),
-            "query: one for each bucket, in parallel, merged by key",
+            "query: one per bucket, in parallel, merged by key",
           ],
         },
       };
@@ -178,15 +178,15 @@ export class OnePartition implements Rule {
       if (entities < ONE_PARTITION_ENTITIES_MIN || onlyPartition !== only) return [];
       return {
         ...{ rule: "one-partition", table, subject: "" },
-        title: `All of the table is in partition ${JSON.stringify(only)}`,
-        evidence: [`${inserts} inserts into it, and ${entities} entities looked at`],
-        cost: `One partition is served by one machine of the cloud: ${AZURE_TARGETS.partition} entities a second for all of the table, however large it grows.`,
+        title: `The whole table is in partition ${JSON.stringify(only)}`,
+        evidence: [`${inserts} inserts into it, ${entities} entities inspected`],
+        cost: `The cloud serves a partition from one server: ${AZURE_TARGETS.partition} entities per second for the whole table, however large it grows.`,
         cure: {
           pattern: "partition key for the query",
           advice:
-            "Choose what is read together and changed together, such as a customer or a device, as the partition key; where nothing is, spread the entities.",
+            "Use as the partition key what is read and changed together, such as a customer or a device; if there is no such unit, spread the entities.",
           layout: [
-            `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
+            `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey unchanged`,
             `or ${spreadLayout(nameOf(table))}`,
           ],
         },
@@ -206,5 +206,5 @@ function tableOfPlace(place: string): string {
 }
 
 function spreadLayout(table: string): string {
-  return `${table}: PartitionKey = <hash of the entity's id modulo 16, two digits>_<the key of today>, RowKey as it is`;
+  return `${table}: PartitionKey = <hash of the entity's id modulo 16, two digits>_<current PartitionKey>, RowKey unchanged`;
 }

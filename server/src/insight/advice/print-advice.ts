@@ -1,21 +1,23 @@
 import { terminalText } from "../terminal-text.ts";
 import type { Advice } from "./advise.ts";
-import { RULE_TITLES } from "./rule.ts";
+import { counted, RULE_TITLES } from "./rule.ts";
 
 /** A remark on how much of the traffic the recording holds. */
 const ENDINGS: Readonly<Record<Advice["recording"], string>> = {
   whole: "",
-  full: "; the recording was full before the server ended: what came later is not in it",
-  "cut off": "; the recording has no end: the server was killed, or runs still",
+  full: "; the recording reached its maximum size: later traffic is missing",
+  "cut off": "; the recording is incomplete: the server was killed, or is still running",
 };
 
 /** As text for people. */
 export function printAdvice({ events, recording, findings, lines }: Advice): string {
-  const out = [`${events} operations looked at, ${findings.length} findings${ENDINGS[recording]}`];
+  const out = [
+    `${events} operations checked, ${counted(findings.length, "finding")}${ENDINGS[recording]}`,
+  ];
   for (const { rule, table, title, evidence, cost, cure } of findings) {
     out.push("", `${table}: ${title}  [${rule}]`);
     for (const each of evidence) out.push(`  seen     ${each}`);
-    out.push(`  costs    ${cost}`, `  cure     ${cure.advice} (${cure.pattern})`);
+    out.push(`  cost     ${cost}`, `  fix      ${cure.advice} (${cure.pattern})`);
     for (const each of cure.layout) out.push(`           ${each}`);
   }
   out.push("", "The checklist:");

@@ -35,9 +35,9 @@ export function findScans(shapes: QueryShapes): Finding[] {
       title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
       evidence: [
         `${times} times ${shape || "(no filter)"}`,
-        `for example ${filter || "no filter"}`,
+        `for example ${filter || "(no filter)"}`,
       ],
-      cost: `${Math.round(read / times)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
+      cost: `${Math.round(read / times)} entities read per query, and more as the table grows; a query by keys reads only what it returns.`,
     };
   });
 }
@@ -48,12 +48,12 @@ export function findBulkReads(shapes: QueryShapes): Finding[] {
     if (times < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * times) return [];
     return {
       ...{ rule: "bulk-reads", table, subject: shape },
-      title: `The whole table is read${shape ? ` (${shape})` : ""}, ${times} times`,
+      title: `The whole table was read ${times} times${shape ? ` (${shape})` : ""}`,
       evidence: [`${read} entities in ${pages} pages`],
-      cost: `${Math.ceil(read / times / 1000)} requests each time; a blob is one.`,
+      cost: `${counted(Math.ceil(read / times / 1000), "request")} each time; reading a blob takes one.`,
       cure: {
         pattern: "log data in blobs",
-        advice: "Keep what is only read in bulk in append blobs, one for each period.",
+        advice: "Store data that is only read in bulk in append blobs, one per period.",
         layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
       },
     };
@@ -69,9 +69,9 @@ export function findOrOverKeys(shapes: QueryShapes): Finding[] {
     if (reads < 2 || plan.class === "partition range" || plan.class === "table scan") return [];
     return {
       ...{ rule: "or-over-keys", table, subject: shape },
-      title: `${shape} is ${reads} cheap reads here and a scan in the cloud`,
+      title: `${shape} is ${reads} cheap reads here but a scan in the cloud`,
       evidence: [`${times} times`, `for example ${filter}`],
-      cost: "In the cloud: the whole partition, or the whole table, each time.",
+      cost: "The cloud reads the whole partition or the whole table each time.",
       cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
     };
   });
@@ -84,12 +84,12 @@ export function findWideAnswers(shapes: QueryShapes): Finding[] {
     if (returned < READ_MIN || bytesEach < 8192) return [];
     return {
       ...{ rule: "wide-answers", table, subject: shape },
-      title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
+      title: `Queries${shape ? ` for ${shape}` : ""} return whole entities of ${Math.round(bytesEach / 1024)} KiB`,
       evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
-      cost: `Some ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
+      cost: `About ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
       cure: {
         pattern: "projection",
-        advice: "Name the properties that are used in $select.",
+        advice: "List the properties that you use in $select.",
         layout: ["query: $select=<the properties used>"],
       },
     };
@@ -167,7 +167,7 @@ export class LookupsAfterLists implements Rule {
         `${lists} of ${of} lists, ${points} point queries`,
         `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
       ],
-      cost: `${Math.round(points / lists)} more requests for each list, one round trip after another.`,
+      cost: `${Math.round(points / lists)} more requests per list, each with its own round trip.`,
       cure: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
     };
   }
@@ -178,12 +178,12 @@ function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
   return {
     pattern: "denormalization",
     advice: isIndex
-      ? "Copy what the list shows into the entities of the index, and write both when it changes."
-      : `Copy what the list shows of ${lookedUp} into the entities of ${table}, and write both when it changes.`,
+      ? "Copy the properties that the list shows into the index entities, and write both when they change."
+      : `Copy the properties of ${lookedUp} that the list shows into the entities of ${table}, and write both when they change.`,
     layout: [
       isIndex
-        ? `${table}: keys as they are, and the properties that are shown beside those of the index`
-        : `${table}: keys as they are, and the properties of ${lookedUp} that are shown, as ${lookedUp}_<property>`,
+        ? `${table}: keys unchanged, plus the properties shown`
+        : `${table}: keys unchanged, plus the properties of ${lookedUp} shown, as ${lookedUp}_<property>`,
     ],
   };
 }
@@ -193,8 +193,8 @@ function completeList({ projected }: QueryEvent): Cure {
   return {
     pattern: "projection",
     advice: projected
-      ? "Name all that is shown in the $select of the list: it reads the entities anyway."
-      : "Use what the list returned: it is all of each entity.",
+      ? "Add every property you show to the $select of the list: it reads these entities anyway."
+      : "Use the result of the list: it already contains the whole entities.",
     layout: projected ? ["query: $select=<the properties shown>"] : [],
   };
 }
@@ -216,7 +216,9 @@ function isListed(list: QueryEvent, point: QueryEvent): boolean {
 /** The part of a row key that names a period, if such keys number the values within it. */
 function periodOf(rowKey: string): string {
   const period = /^(.*[^\W_])[\W_]+\d+$/.exec(rowKey)?.[1];
-  return period === undefined ? '"values": the partition is the period' : `<the period: ${period}>`;
+  return period === undefined
+    ? '"values" (the partition is the period)'
+    : `<the period, such as ${period}>`;
 }
 
 /**
@@ -236,22 +238,22 @@ export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
     const points = Math.round(series.returned / times);
     const entities = Math.ceil(points / LIMITS.customPropertiesMax);
     const values = Math.ceil(points / entities);
-    const part = entities > 1 ? `_<its part, of ${values} values>` : "";
+    const part = entities > 1 ? `_<number of the part, ${values} values each>` : "";
     const example = alike[0]!;
     return {
       ...{ rule: "series-as-entities", table, subject: shape },
       title: `A series of ${points} values is read as ${points} entities`,
       evidence: [
         `${times} times ${shape || "(no filter)"}`,
-        `entities like ${example.partitionKey}/${example.rowKey}, of ${counted(example.properties, "number")} each`,
+        `entities like ${example.partitionKey}/${example.rowKey}, with ${counted(example.properties, "number")} each`,
       ],
       cost: `${points} entities read and counted where ${entities} would do, and ${points} writes.`,
       cure: {
         pattern: "data series in one entity",
         advice:
-          "Keep the values of one period as properties of one entity, and merge each new one into it.",
+          "Store the values of one period as properties of one entity, and merge each new value into it.",
         layout: [
-          `${nameOf(table)}: PartitionKey as it is, RowKey = ${periodOf(example.rowKey)}${part}`,
+          `${nameOf(table)}: PartitionKey unchanged, RowKey = ${periodOf(example.rowKey)}${part}`,
           `properties: V00, V01 … V${String(values - 1).padStart(2, "0")}; a new value is a merge of one property`,
         ],
       },

@@ -38,7 +38,7 @@ export interface RecordingEnd {
  * truncated last line, as a killed server leaves it, is ignored.
  * @param lines without their line ends; after the last line end there is one more, usually empty line
  * @param tables used to give each table one name in queries and writes
- * @throws Error for text that is no recording
+ * @throws Error for text that is not a recording
  */
 export function readRecording(
   lines: Iterable<string>,
@@ -130,8 +130,8 @@ function checkReadable(line: string): void {
   const version = new RegExp(`^\\["${FORMAT}",(\\d+)\\]`).exec(line)?.[1];
   throw new Error(
     version === undefined
-      ? "This is no recording of traffic."
-      : `This is a recording of format ${version}; ${VERSIONS_READ.join(", ")} are read.`,
+      ? "This is not a traffic recording."
+      : `This is a recording of format ${version}; formats ${VERSIONS_READ.join(", ")} are supported.`,
   );
 }
 

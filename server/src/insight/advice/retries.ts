@@ -42,18 +42,18 @@ export class Retries implements Rule {
     });
     return [...tables].map(([table, all]) => ({
       ...{ rule: "retries", table, subject: "" },
-      title: `${counted(all.length, "request was", "requests were")} repeated at once, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,
+      title: `${counted(all.length, "request was", "requests were")} retried without backing off, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,
       evidence: all
         .slice(0, 3)
         .map(
           ({ refusal: { code, path, status, verb }, times }) =>
             `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${counted(times, "time")}`,
         ),
-      cost: "Each repetition is a request that is refused again, and keeps a busy partition busy.",
+      cost: "Each retry is refused again, and keeps a busy partition busy.",
       cure: {
         pattern: "exponential retry",
         advice:
-          "Retry 500 and 503 alone, after waits that double and vary (the policy of the client library); tell the user of all else.",
+          "Retry only 500 and 503, with exponential backoff and jitter (the retry policy of the client library); report other errors to the user.",
         layout: [],
       },
     }));

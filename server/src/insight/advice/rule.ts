@@ -21,23 +21,24 @@ export interface Finding {
 }
 
 export const RULE_TITLES = {
-  "over-targets": "Traffic goes beyond the cloud's scalability targets",
-  "hot-partition": "One partition carries traffic near its target",
-  "append-only-keys": "New entities always land at one end of the table",
-  "one-partition": "All of a table is one partition",
-  scan: "A query reads much to return little",
-  "or-over-keys": "A filter with several keys is cheap here and a scan in the cloud",
-  "wide-answers": "Large entities are read whole",
+  "over-targets": "Traffic exceeds the cloud's scalability targets",
+  "hot-partition": "A partition's traffic is near the cloud's target",
+  "append-only-keys": "New entities always go to one end of the table",
+  "one-partition": "The whole table is one partition",
+  scan: "A query reads far more entities than it returns",
+  "or-over-keys": "A filter with several keys is cheap here but a scan in the cloud",
+  "wide-answers": "Large entities are returned without $select",
   "n-plus-one": "A list is followed by a point query for each of its entities",
   "single-writes": "Entities of one partition are written one by one",
   "read-before-write": "Entities are read only to decide how to write them",
-  retries: "Requests are repeated at once, or without hope",
-  "series-as-entities": "A series is read whole, an entity a value",
-  "bulk-reads": "A table is read whole again and again",
-  connections: "Connections are not kept",
-  "page-access": "Web pages reach tables unsafely, in vain, or by detours",
-  "old-clients": "Clients use retired or older libraries",
-  "large-values": "Entities hold values that blobs hold cheaper",
+  retries: "Requests are retried without backing off, or although they cannot succeed",
+  "series-as-entities": "A series of values is stored as one entity per value",
+  "bulk-reads": "A whole table is read repeatedly",
+  connections: "Connections are not reused",
+  "page-access":
+    "Web pages use the account's key, are blocked by CORS, or send too many preflights",
+  "old-clients": "Clients use retired or outdated libraries",
+  "large-values": "Entities hold large values that belong in blobs",
 } as const;
 
 export type RuleName = keyof typeof RULE_TITLES;

@@ -4,7 +4,7 @@ import { record } from "../test-traffic.ts";
 import type { EntitySample } from "./rule.ts";
 
 /** Each threshold of the table of rules in `docs/manual/insight.md`, and the value next to it. */
-describe("A finding begins where the manual says:", () => {
+describe("The threshold in the manual holds for the rule", () => {
   const KEYS = "PartitionKey eq 'p'";
   const point = (rowKey: string) => ({ partitionKey: "p", rowKey });
 

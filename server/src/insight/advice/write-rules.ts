@@ -68,7 +68,7 @@ export class SingleWrites implements Rule {
 
   #end({ first, length }: WriteRun): void {
     if (length < RUN_MIN) return;
-    const example = `${length} writes into ${first.partitionKey}`;
+    const example = `${length} writes to ${first.partitionKey}`;
     const none = () => ({ runs: 0, writes: 0, transactions: 0, example });
     const runs = getOrMake(this.#found, tableOf(first), none);
     runs.runs++;
@@ -82,12 +82,12 @@ export class SingleWrites implements Rule {
       if (runs < 3 && writes < 50) return [];
       return {
         ...{ rule: "single-writes", table, subject: "" },
-        title: `${writes} entities were written one by one in ${counted(runs, "run")}, each into one partition`,
+        title: `${writes} entities were written one by one, in ${counted(runs, "run")} of writes to one partition`,
         evidence: [`for example ${example}`],
         cost: `${writes} requests and flushes; ${counted(transactions, "transaction")} would do.`,
         cure: {
           pattern: "entity group transactions",
-          advice: "Send writes of one partition together, up to 100 in a transaction.",
+          advice: "Send writes to one partition together, up to 100 per transaction.",
           layout: [],
         },
       };
@@ -189,12 +189,12 @@ export class ReadBeforeWrite implements Rule {
         ...{ rule: "read-before-write", table, subject: "" },
         title: `${after} of ${all} writes were preceded by a read of the same entity`,
         evidence: [`for example a point query of ${example}, without the ETag that was read`],
-        cost: `${after} requests that change nothing; and between the two, somebody else may write.`,
+        cost: `${after} requests that change nothing; another client may write between the read and the write.`,
         cure: {
           pattern: "choosing the write verb",
           advice:
-            "Insert-or-merge (or insert-or-replace) writes whether the entity is there or not; send the ETag where the old value matters.",
-          layout: [`${nameOf(table)}: keys as they are`],
+            "Use insert-or-merge or insert-or-replace, which work whether or not the entity exists; send the ETag if the old value matters.",
+          layout: [`${nameOf(table)}: keys unchanged`],
         },
       };
     });
@@ -214,15 +214,15 @@ export function findLargeValues({ data }: Observed): Finding[] {
     const [first] = large;
     return {
       ...{ rule: "large-values", table, subject: "" },
-      title: `${large.length} of ${samples.length} entities looked at are larger than 128 KiB`,
+      title: `${large.length} of ${samples.length} entities inspected are larger than 128 KiB`,
       evidence: [`for example ${first!.partitionKey}/${first!.rowKey}, ${first!.bytes} bytes`],
-      cost: "Each query of such an entity moves all of it; a transaction holds 4 MiB.",
+      cost: "Each query of such an entity transfers all of it; a transaction holds at most 4 MiB.",
       cure: {
         pattern: "large values in blobs",
-        advice: "Keep the large value in a blob and its name in the entity.",
+        advice: "Store the large value in a blob, and the blob's name in the entity.",
         layout: [
           `container ${nameOf(table).toLowerCase()}: <PartitionKey>/<RowKey>/<property>`,
-          `${nameOf(table)}: keys as they are, <property>Blob = the blob's name`,
+          `${nameOf(table)}: keys unchanged, <property>Blob = the blob's name`,
         ],
       },
     };
