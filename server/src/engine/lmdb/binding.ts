@@ -315,7 +315,9 @@ interface NativeLayer {
 function nativeLayer(): NativeLayer {
   const native: unknown = Reflect.get(lmdb, "nativeAddon");
   if (!isNativeLayer(native)) {
-    throw new Error("This version of lmdb-js has another native layer than the pinned one.");
+    throw new Error(
+      "This version of lmdb-js has a different native layer than the pinned version.",
+    );
   }
   return native;
 }

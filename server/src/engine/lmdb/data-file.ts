@@ -73,7 +73,7 @@ export function assertCanBeMapped(folder: string, mapSizeBytes: number): void {
   if (used + mapSizeBytes <= limit) return;
   throw new EngineError(
     "Unavailable",
-    `open ${folder}: this process may use ${limit} bytes of address space (ulimit -v), and ${used + mapSizeBytes} are needed: ${mapSizeBytes} of them to map the data, whatever its size.`,
+    `open ${folder}: this process may use ${limit} bytes of address space (ulimit -v); it needs ${used + mapSizeBytes}, of which ${mapSizeBytes} map the data, whatever its size.`,
   );
 }
 
@@ -111,7 +111,7 @@ function assertRoomToBegin(folder: string): void {
   if (free < SPARE_BYTES) {
     throw new EngineError(
       "Unavailable",
-      `open ${folder}: its disk has ${free} bytes free, and ${SPARE_BYTES} are needed to begin.`,
+      `open ${folder}: the disk has ${free} bytes free; at least ${SPARE_BYTES} are required to start.`,
     );
   }
   assertTakesFiles(folder);
@@ -160,11 +160,11 @@ function assertWhole(file: string, descriptor: number): void {
   const pageSize = first.length === META_BYTES ? first.getUint32(PAGE_SIZE_AT) : 0;
   const isPageSize = pageSize >= 256 && (pageSize & (pageSize - 1)) === 0;
   if (!isPageSize || first.getUint32(MAGIC_AT) !== MAGIC) {
-    throw corrupt(file, "is no LMDB file");
+    throw corrupt(file, "is not an LMDB file");
   }
   const second = readMeta(descriptor, pageSize);
   if (second.length < META_BYTES || second.getUint32(MAGIC_AT) !== MAGIC) {
-    throw corrupt(file, "lacks its second page");
+    throw corrupt(file, "lacks its second meta page");
   }
   const newest = newerOf(first, second);
   // Read after the pages: other processes may be writing, and they write a page before they refer to it.
@@ -172,7 +172,10 @@ function assertWhole(file: string, descriptor: number): void {
   for (const at of TREES_AT) {
     const root = newest.getUint64(at + TREE_ROOT_AT);
     if (root !== NO_ROOT && (root + 1n) * BigInt(pageSize) > BigInt(size)) {
-      throw corrupt(file, `ends after ${size} bytes, before page ${root} where its data begins`);
+      throw corrupt(
+        file,
+        `ends after ${size} bytes, before page ${root} with the root of its data`,
+      );
     }
   }
 }

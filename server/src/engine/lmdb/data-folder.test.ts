@@ -29,8 +29,8 @@ import { isEngineError, newFolder, withEngine } from "./test-engine.ts";
 
 const a = key("p", "a");
 
-describe("the data folder", () => {
-  it("is created, with a dot in its name too, for nobody else to read", () =>
+describe("The data folder", () => {
+  it("is created with its parents, readable by the owner only, even if its name contains a dot", () =>
     withEngine(async (engine) => {
       const path = join(engine.path, "new", "data.d");
       const nested = await openLmdbEngine({ path });
@@ -38,7 +38,7 @@ describe("the data folder", () => {
       assert.equal(statSync(join(path, "data.mdb")).mode & 0o077, 0);
     }));
 
-  it("grows beyond the address space it began with", () =>
+  it("grows beyond the map size it was opened with", () =>
     withEngine(
       async (engine) => {
         for (let index = 0; index < 8; index++) {
@@ -49,14 +49,14 @@ describe("the data folder", () => {
       { mapSizeBytes: 1 << 20 },
     ));
 
-  it("says which format it has", () =>
+  it("records its format and the versions reserved", () =>
     withEngine(async (engine) => {
       const version = await put(engine, a, "1");
       assert.equal(engine.meta().format, FORMAT);
       assertAbove(engine.meta().versionsReserved, version - 1);
     }));
 
-  it("is refused when its format is newer, when it is damaged, and when it is not ours", async () => {
+  it("is refused when its format is unknown, when its record is damaged, and when it is another program's", async () => {
     const damages: [record: Uint8Array, code: "Unavailable" | "Corrupt"][] = [
       [metaRecord("ROWHOUSE", FORMAT + 1), "Unavailable"],
       [metaRecord("ROWHOUSE", 0), "Unavailable"],
@@ -75,20 +75,23 @@ describe("the data folder", () => {
     rmSync(path, { recursive: true });
   });
 
-  it("is refused when it cannot be one", async () => {
+  it("is refused when it cannot be created", async () => {
     await assert.rejects(openLmdbEngine({ path: "/dev/null/data" }), isEngineError("Unavailable"));
   });
 
-  it("is refused, not met as a signal, when its file is no LMDB file", async () => {
+  it("is refused without a crash when its file is not an LMDB file", async () => {
     for (const content of [Buffer.alloc(100_000), Buffer.from("PGDMP"), Buffer.alloc(8192, 0xde)]) {
       const path = newFolder();
       writeFileSync(join(path, "data.mdb"), content);
-      await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: /is no LMDB/ });
+      await assert.rejects(openLmdbEngine({ path }), {
+        code: "Corrupt",
+        message: /is not an LMDB/,
+      });
       rmSync(path, { recursive: true });
     }
   });
 
-  it("is refused, not met as a signal, wherever its file is cut before a page it begins at", async () => {
+  it("is refused without a crash when its file is cut off before its root", async () => {
     const path = newFolder();
     const engine = await openLmdbEngine({ path });
     for (let index = 0; index < 50; index++) {
@@ -100,8 +103,8 @@ describe("the data folder", () => {
     for (const [length, complaint] of [
       [3 * 8192, /ends after 24576 bytes/],
       [2 * 8192, /ends after 16384 bytes/],
-      [8192 + 100, /lacks its second page/],
-      [100, /is no LMDB/],
+      [8192 + 100, /lacks its second meta page/],
+      [100, /is not an LMDB/],
     ] as const) {
       truncateSync(file, length);
       await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: complaint });
@@ -112,15 +115,15 @@ describe("the data folder", () => {
   });
 
   if (hasMounts()) {
-    it("is refused, not met as a signal, when its disk has no room to begin", () => {
+    it("is refused without a crash when its disk has too little space to start", () => {
       const path = newFolder();
-      const why = "its disk has 524288 bytes free";
+      const why = "the disk has 524288 bytes free";
       runLimited(mounted(path, "512k"), "test-first-open-process.ts", path, why);
       rmSync(path, { recursive: true });
     });
   }
 
-  it("is refused, not met as a signal, when it may not write what it needs to begin", () => {
+  it("is refused without a crash when a limit on file size leaves too little to start", () => {
     const path = newFolder();
     const why = "EFBIG: file too large, write$";
     runLimited(fileLimit(64), "test-first-open-process.ts", path, why);
@@ -129,12 +132,12 @@ describe("the data folder", () => {
   });
 
   if (process.platform === "linux") {
-    it("is refused with the system's own reason where it takes no files", async () => {
+    it("is refused with the system's reason when no file can be created in it", async () => {
       const why = /^open \/sys: E[A-Z]+: .*, open '\/sys\/trial-/;
       await assert.rejects(openLmdbEngine({ path: "/sys" }), { code: "Unavailable", message: why });
     });
 
-    it("is refused, not met as a signal, when it may not be mapped", () => {
+    it("is refused without a crash when the address space is too small to map it", () => {
       const path = newFolder();
       const why = "this process may use 512000000000 bytes of address space";
       runLimited("ulimit -v 500000000", "test-first-open-process.ts", path, why);
@@ -142,13 +145,13 @@ describe("the data folder", () => {
     });
   }
 
-  it("has all of its table of readers on the disk, which a full one could not give to a reader", () =>
+  it("has its whole table of readers allocated on the disk, so that readers need no space later", () =>
     withEngine(async ({ path }) => {
       const { size, blocks } = statSync(join(path, "lock.mdb"));
       assert.ok(blocks * 512 >= size, `${blocks} blocks hold ${size} bytes`);
     }));
 
-  it("refuses commits once its files were removed or replaced, until it is opened anew", async () => {
+  it("refuses commits and still reads after its folder is moved away", async () => {
     const path = newFolder();
     let now = Date.UTC(2026, 0, 1);
     const engine = await openLmdbEngine({ path, clock: { now: () => now } });
@@ -167,7 +170,7 @@ describe("the data folder", () => {
     rmSync(`${path}-moved`, { recursive: true });
   });
 
-  it("refuses commits also where its place cannot be looked at any more, and goes on reading", async () => {
+  it("refuses commits and still reads when its path can no longer be resolved", async () => {
     const path = newFolder();
     let now = Date.UTC(2026, 0, 1);
     const engine = await openLmdbEngine({ path, clock: { now: () => now } });
@@ -186,7 +189,7 @@ describe("the data folder", () => {
     rmSync(`${path}-moved`, { recursive: true });
   });
 
-  it("refuses commits once its lock was removed, for others would make one of their own", async () => {
+  it("refuses commits until it is opened again after its lock file is removed", async () => {
     const path = newFolder();
     let now = Date.UTC(2026, 0, 1);
     const engine = await openLmdbEngine({ path, clock: { now: () => now } });
@@ -203,7 +206,7 @@ describe("the data folder", () => {
     rmSync(path, { recursive: true });
   });
 
-  it("takes no disk for full but one that is", async () => {
+  it("counts as full only when its file system reports its size and too little free space", async () => {
     assert.equal(freeBytesOf({ bavail: 0, blocks: 1000, bsize: 4096 }), 0);
     assert.equal(freeBytesOf({ bavail: 2, blocks: 1000, bsize: 4096 }), 8192);
     // A file system that does not report its size has no blocks at all.
@@ -213,14 +216,14 @@ describe("the data folder", () => {
     rmSync(path, { recursive: true });
   });
 
-  it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
+  it("refuses whole commits that do not fit on the disk, and accepts those that do", () => {
     const path = newFolder();
     runLimited(fileLimit(4096), "test-full-disk-process.ts", path);
     rmSync(path, { recursive: true });
   });
 
   if (hasMounts()) {
-    it("asks a full disk for no room for what is large: to be refused has ended the process", () => {
+    it("refuses a large commit on a full disk without attempting the write", () => {
       const path = newFolder();
       const { stderr } = runLimited(mounted(path, "6m"), "test-full-disk-process.ts", path);
       // The message that lmdb-js prints when a write fails.
@@ -228,14 +231,14 @@ describe("the data folder", () => {
       rmSync(path, { recursive: true });
     });
 
-    it("keeps the last room of a disk for what frees some", () => {
+    it("reserves the last space of its disk for commits that free some", () => {
       const path = newFolder();
       runLimited(mounted(path, "6m"), "test-filled-disk-process.ts", path);
       rmSync(path, { recursive: true });
     });
   }
 
-  it("knows how much of its file can be used again", () =>
+  it("reports how much of its file can be reused", () =>
     withEngine(async (engine) => {
       const keys = Array.from({ length: 20 }, (_, index) => key("p", [index]));
       for (const at of keys) await put(engine, at, patternBytes(100_000));

@@ -12,7 +12,7 @@ const ENTRIES = 20_000;
 const VALUE_BYTES = 1000;
 
 for (const walksMap of [true, false]) {
-  describe(`A copy of an environment, read ${walksMap ? "in its map" : "through the binding"}`, () => {
+  describe(`A copy of an environment, read ${walksMap ? "in the memory map" : "through the binding"}`, () => {
     let folder: string;
 
     before(() => {
@@ -20,7 +20,7 @@ for (const walksMap of [true, false]) {
     });
     after(() => rmSync(folder, { recursive: true }));
 
-    it("holds what one moment showed, with its versions, whatever is written meanwhile", async () => {
+    it("contains the entries and versions of one moment, despite concurrent writes", async () => {
       const path = join(folder, "source");
       const source = await openLmdbEngine({ path, walksMap, snapshotMsMax: 0 });
       // Scattered, as users' keys are: pages are split in the middle.
@@ -64,7 +64,7 @@ for (const walksMap of [true, false]) {
       assert.ok(ratio < 1.25, `The copy takes ${ratio.toFixed(2)} times its values.`);
     });
 
-    it("is refused where it cannot be written", async () => {
+    it("is refused when the target cannot be written", async () => {
       const source = await openLmdbEngine({ path: join(folder, "second"), walksMap });
       await put(source, keyOf(1), "1");
       await assert.rejects(
@@ -76,7 +76,7 @@ for (const walksMap of [true, false]) {
   });
 }
 
-it("A copy holds in memory no more than a few MB of entries, also of those without a value", async () => {
+it("A copy writes its entries every few MB, even if they have no values", async () => {
   const path = mkdtempSync(join(tmpdir(), "rowhouse-copy-"));
   const copy = new EnvironmentCopy({ path, mapSizeBytes: 2 ** 30, readersMax: 8 });
   const value = new Uint8Array(0);

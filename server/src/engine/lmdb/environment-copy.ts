@@ -68,7 +68,7 @@ export class EnvironmentCopy {
       this.#store.transactionSync(() => {
         for (const { key, value, version } of group) {
           if (!putLast(this.#store, key, value, version)) {
-            throw new Error("An entry came out of order.");
+            throw new Error("The entries to copy are not in key order.");
           }
         }
       }),

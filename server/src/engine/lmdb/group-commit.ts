@@ -232,7 +232,7 @@ export class GroupCommit {
     if (!canGoOn || failure.code === "Corrupt") {
       this.#broken = new EngineError(
         "Unavailable",
-        "After an earlier commit failed nothing can be written until a restart.",
+        "An earlier commit failed: nothing can be written until a restart.",
         { cause: failure },
       );
     }

@@ -35,7 +35,7 @@ for (const walksMap of [true, false]) {
 
 const a = key("p", "a");
 
-describe("group commit", () => {
+describe("A group commit", () => {
   it("flushes once for all commits that wait", () =>
     withEngine(async (engine) => {
       const before = engine.statistics();
@@ -49,7 +49,7 @@ describe("group commit", () => {
       assert.equal(after.groupCommitsMax, 100);
     }));
 
-  it("shows each commit of a group what the ones before it did", () =>
+  it("shows each commit of a group the effects of the ones before it", () =>
     withEngine(async (engine) => {
       const results = await Promise.all([
         commit(engine, { checks: [absent(a)], puts: [[a, "first"]] }),
@@ -65,7 +65,7 @@ describe("group commit", () => {
       assert.equal(await getText(engine, a), "third");
     }));
 
-  it("takes updates of one key into the group they came with, each on top of the one before", () =>
+  it("includes updates of one key, each applied to the result of the one before", () =>
     withEngine(async (engine) => {
       const appending = (more: string) => (current: Uint8Array | undefined) =>
         bytes((current ? text(current) : "") + more);
@@ -79,7 +79,7 @@ describe("group commit", () => {
       assert.equal(await getText(engine, a), "put23");
     }));
 
-  it("divides what is too large for one transaction", () =>
+  it("splits commits that are too large for one transaction", () =>
     withEngine(async (engine) => {
       const value = patternBytes(6 << 20);
       await Promise.all(
@@ -89,7 +89,7 @@ describe("group commit", () => {
       assert.equal((await scanAll(engine)).length, 9);
     }));
 
-  it("writes nothing of a group when applying one of its commits fails, and goes on", () =>
+  it("writes nothing of a commit that fails while it is applied, and later commits succeed", () =>
     withEngine(async (engine) => {
       let reads = 0;
       const failing = {
@@ -109,8 +109,8 @@ describe("group commit", () => {
     }));
 });
 
-describe("snapshots", () => {
-  it("ends a scan at its time limit with the place to go on from", () =>
+describe("A snapshot", () => {
+  it("ends a scan at its time limit with the key to resume at", () =>
     withEngine(
       async (engine) => {
         const puts = Array.from({ length: 40 }, (_, index) => [key("p", [index]), "1"] as const);
@@ -128,7 +128,7 @@ describe("snapshots", () => {
       { snapshotMsMax: 0 },
     ));
 
-  it("lets pages be used again however scans ended", () =>
+  it("releases its pages for reuse, however its scan ended", () =>
     withEngine(async (engine) => {
       const value = patternBytes(50_000);
       for (let index = 0; index < 20; index++) await put(engine, key("p", [index]), value);
@@ -159,7 +159,7 @@ describe("snapshots", () => {
       );
     }));
 
-  it("are refused beyond as many as there is room for, as something that passes", () =>
+  it("is refused as Unavailable when all readers are taken", () =>
     withEngine(
       async (engine) => {
         for (let index = 0; index < 40; index++) await put(engine, key("p", [index]), "1");
@@ -177,7 +177,7 @@ describe("snapshots", () => {
       { readersMax: 4, snapshotMsMax: Number.POSITIVE_INFINITY },
     ));
 
-  it("lets pages be used again behind a read, though none follows it", () =>
+  it("of a get releases its pages for reuse, even if no other read follows", () =>
     withEngine(async (engine) => {
       const value = patternBytes(50_000);
       for (let index = 0; index < 20; index++) await put(engine, key("p", [index]), value);
@@ -190,7 +190,7 @@ describe("snapshots", () => {
       );
     }));
 
-  it("begins and ends exactly behind the longest keys, whose successors are too long to store", () =>
+  it("is scanned exactly up to and after the longest keys, whose successors are too long to store", () =>
     withEngine(async (engine) => {
       // Among them the pair whose flat key is as long as LMDB allows.
       for (let sortBytes = 0; sortBytes <= 17; sortBytes++) {
@@ -204,7 +204,7 @@ describe("snapshots", () => {
       }
     }));
 
-  it("keeps what visit was lent while it reads and scans the engine", () =>
+  it("leaves a lent entry unchanged while visit gets and scans", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, {
         puts: [
@@ -225,7 +225,7 @@ describe("snapshots", () => {
       ]);
     }));
 
-  it("keeps a lent value of many megabytes while visit reads another", () =>
+  it("leaves a lent value of many megabytes unchanged while visit gets another", () =>
     withEngine(async (engine) => {
       const large = patternBytes(17 << 20);
       await put(engine, a, large);

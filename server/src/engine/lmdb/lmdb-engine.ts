@@ -240,7 +240,8 @@ export class LmdbEngine implements Engine {
   meta(): MetaRecord {
     this.#assertOpen();
     const meta = this.#readOnce(() => readMeta(this.#store, this.#reader));
-    if (meta === undefined) throw new EngineError("Corrupt", "The store lost its meta record.");
+    if (meta === undefined)
+      throw new EngineError("Corrupt", "The record of the storage format is missing.");
     return meta;
   }
 

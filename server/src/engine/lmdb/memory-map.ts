@@ -97,7 +97,7 @@ export class MemoryMap {
   #open(index: number): Window {
     const start = index * WINDOW_PAGES * PAGE_BYTES;
     const length = Math.min(WINDOW_PAGES * PAGE_BYTES, this.#bytes - start);
-    if (length <= 0) throw new EngineError("Corrupt", "A page lies behind the end of the store.");
+    if (length <= 0) throw new EngineError("Corrupt", "A page is beyond the end of the data file.");
     const bytes = viewMemory(this.#start + start, length);
     const words = new Uint32Array(bytes.buffer, bytes.byteOffset, length >> 2);
     const window = { start, bytes, words };
@@ -108,7 +108,8 @@ export class MemoryMap {
   /** Switches to the new map that LMDB made because the file has outgrown the old one. */
   #follow(): void {
     const data = largestMapping(join(this.#folder, DATA_FILE));
-    if (data === undefined) throw new EngineError("Unavailable", "The map of the store is gone.");
+    if (data === undefined)
+      throw new EngineError("Unavailable", "The data file is no longer mapped into memory.");
     this.#start = data.start;
     this.#bytes = data.bytes;
     this.#windows = [];

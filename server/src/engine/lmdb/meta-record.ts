@@ -53,7 +53,10 @@ export function readMeta(store: Store, options?: ReadOptions): MetaRecord | unde
   if (shared === undefined) return undefined;
   const bytes = Buffer.from(viewOf(shared));
   if (bytes.length < RECORD_BYTES || !bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
-    throw new EngineError("Corrupt", "The record of the storage format is damaged.");
+    throw new EngineError(
+      "Corrupt",
+      "The record of the storage format is damaged. Restore the data from a backup.",
+    );
   }
   return {
     format: bytes.readUInt16BE(FORMAT_AT),
@@ -75,7 +78,7 @@ function migrate(store: Store, from: number): void {
     if (migration === undefined) {
       throw new EngineError(
         "Unavailable",
-        `The data has storage format ${from}; this release knows ${FORMAT} and nothing newer. ` +
+        `The data has storage format ${from}, which this release cannot read; its own is ${FORMAT}. ` +
           "Use the release that wrote it, or a newer one.",
       );
     }
@@ -86,6 +89,9 @@ function migrate(store: Store, from: number): void {
 /** Another program's LMDB environment must not be mixed with ours. */
 function assertEmpty(store: Store): void {
   for (const _ of store.getRange({ start: Uint8Array.of(0) })) {
-    throw new EngineError("Unavailable", "The folder holds the data of another program.");
+    throw new EngineError(
+      "Unavailable",
+      "The folder contains an LMDB database of another program. Choose another folder.",
+    );
   }
 }

@@ -19,8 +19,8 @@ import { withEngine } from "./test-engine.ts";
 
 const a = key("p", "a");
 
-describe("several processes on one folder", () => {
-  it("see each other's commits at once and raise each other's versions", () =>
+describe("Several processes on one folder", () => {
+  it("see each other's commits at once and raise versions above each other's", () =>
     withEngine(
       async (engine) => {
         const at = key("p", "shared");
@@ -47,7 +47,7 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 2_000_000 } },
     ));
 
-  it("hand out only versions above those they have read, however far ahead another's clock is", () =>
+  it("issue only versions above those they have read, however far ahead another's clock is", () =>
     withEngine(
       async (engine) => {
         await withSecondProcess(engine.path, 2_000_000, async (ask) => {
@@ -60,7 +60,7 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 1_000_000 } },
     ));
 
-  it("raise what they write above what another has just put, whose clock is ahead, though they never read it", () =>
+  it("raise a put above a version that a process with a clock ahead has just written, even unread", () =>
     withEngine(
       async (engine) => {
         await withSecondProcess(engine.path, 2_000_000, async (ask) => {
@@ -75,7 +75,7 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 1_000_000 } },
     ));
 
-  it("raise it so, too, where a commit of their own came to nothing in front of the other's", () =>
+  it("raise it so even if a commit of their own was refused in between", () =>
     withEngine(
       async (engine) => {
         await withSecondProcess(engine.path, 2_000_000, async (ask) => {
@@ -89,7 +89,7 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 1_000_000 } },
     ));
 
-  it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
+  it("acknowledge flushed commits while another process holds the lock that the next commit needs", () =>
     withEngine(async (engine) => {
       const second = await forkSecond(engine.path, 1);
       for (let round = 0; round < 5; round++) {
@@ -115,7 +115,7 @@ describe("several processes on one folder", () => {
       await once(second, "close");
     }));
 
-  it("let one end with a transaction that it asked for, which keeps neither it nor the lock", () =>
+  it("exit while waiting for a transaction, and leave the lock free", () =>
     withEngine(async (engine) => {
       const program = join(import.meta.dirname, "test-ending-process.ts");
       for (const how of ["exit", "throw"]) {
@@ -125,12 +125,12 @@ describe("several processes on one folder", () => {
           timeout: 60_000,
           killSignal: "SIGKILL",
         });
-        assert.equal(error, undefined, `It never ended: ${how}`);
+        assert.equal(error, undefined, `The process did not end: ${how}`);
         await put(engine, a, how);
       }
     }));
 
-  it("know whether another one is there, and of one that was killed that it is not", () =>
+  it("know whether another process has the folder open, also after that one is killed", () =>
     withEngine(async (engine) => {
       assert.equal(engine.isShared(), false);
       await withSecondProcess(engine.path, 1, async () => assert.equal(engine.isShared(), true));
@@ -142,7 +142,7 @@ describe("several processes on one folder", () => {
       assert.equal(engine.isShared(), false);
     }));
 
-  it("let a process that was killed keep neither the lock nor a snapshot", async () => {
+  it("keep neither the lock nor a snapshot of a process that was killed", async () => {
     let now = Date.UTC(2026, 0, 1);
     await withEngine(
       async (engine) => {

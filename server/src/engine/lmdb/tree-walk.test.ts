@@ -10,8 +10,8 @@ import { type LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
 
 const onLinux = process.platform === "linux";
 
-describe("walking in the memory map", () => {
-  it("is how scans read, wherever the map can be found", () =>
+describe("Walking the memory map", () => {
+  it("is how scans read on Linux, unless walksMap is false", () =>
     withFolder(async (path) => {
       const walking = await openLmdbEngine({ path });
       assert.equal(walking.statistics().walksMap, onLinux);
@@ -21,7 +21,7 @@ describe("walking in the memory map", () => {
       await calling.close();
     }));
 
-  it("finds a folder whose name has any characters, and behind a link", () =>
+  it("works for a folder with special characters in its name, and through a symbolic link", () =>
     withFolder(async (folder) => {
       const path = join(folder, "Daten für\\2026 (neu)");
       const link = join(folder, "link");
@@ -33,7 +33,7 @@ describe("walking in the memory map", () => {
       }
     }));
 
-  it("reads ranges of trees of all shapes as the binding does", () =>
+  it("reads the same ranges as the binding, for trees of all shapes", () =>
     withFolder(async (path) => {
       const seed = Math.floor(Math.random() * 2 ** 31);
       const random = new Random(seed);
@@ -56,7 +56,7 @@ describe("walking in the memory map", () => {
       }
     }));
 
-  it("shows what is committed whole, as soon as it is acknowledged, while more is being flushed", () =>
+  it("shows whole commits as soon as they are acknowledged, while others are being flushed", () =>
     withFolder(async (path) => {
       // The scan is in one piece even on a busy machine.
       const engine = await openLmdbEngine({ path, snapshotMsMax: Number.POSITIVE_INFINITY });

@@ -222,7 +222,7 @@ class TreePage {
 }
 
 function corrupt(number: number): EngineError {
-  return new EngineError("Corrupt", `Page ${number} is no page of the tree of entries.`);
+  return new EngineError("Corrupt", `Page ${number} is not part of the tree of entries.`);
 }
 
 const FLAGS_AT = 18;
