@@ -149,7 +149,7 @@ function oddities(): Record<string, () => string[]> {
       ["PROPFIND", "TRACE", "CONNECT", "get", "GETS", "", "M-SEARCH", "BREW", "PATCH", "HEAD"].map(
         (verb) => print({ ...get, verb }),
       ),
-    "no host, two, an empty one, a wrong one": () => [
+    "a missing, repeated, empty or invalid Host": () => [
       instead(get, "Host"),
       instead(get, "Host", "a", "b"),
       instead(get, "Host", ""),
@@ -157,7 +157,7 @@ function oddities(): Record<string, () => string[]> {
       instead(get, "Host", "a/b"),
       instead({ ...get, version: "HTTP/1.0" }, "Host"),
     ],
-    "lengths that are none": () =>
+    "invalid lengths": () =>
       [
         "",
         "-1",
@@ -174,7 +174,7 @@ function oddities(): Record<string, () => string[]> {
       instead(put, "Content-Length", String(put.body.length), String(put.body.length)),
       instead(put, "Content-Length", String(put.body.length), "1"),
     ],
-    "a length beside chunks": () => [withHeaders(put, ["Transfer-Encoding", "chunked"])],
+    "a length together with chunks": () => [withHeaders(put, ["Transfer-Encoding", "chunked"])],
     "chunks of every kind": () => [
       chunked(chunks(put.body)),
       chunked(`1;a=b\r\n${put.body[0]}\r\n${chunks(put.body.slice(1))}`),
@@ -187,7 +187,7 @@ function oddities(): Record<string, () => string[]> {
       chunked(`ffffffffffffffffff\r\n${put.body}`),
       chunked(chunks(" ".repeat(70_000))),
     ],
-    "headers that are none": () =>
+    "malformed headers": () =>
       [
         "Folded: a\r\n b",
         "Folded: a\r\n\tb",
@@ -215,7 +215,7 @@ function oddities(): Record<string, () => string[]> {
       withHeaders(put, ["Expect", "200-ok"]),
       withHeaders(get, ["Expect", "100-continue"]),
     ],
-    "wishes for the connection": () =>
+    "values of the Connection header": () =>
       [
         "close",
         "keep-alive",
@@ -277,7 +277,7 @@ function oddities(): Record<string, () => string[]> {
         body: " ".repeat(4 * 1024 * 1024),
       }),
     ],
-    "a body where none belongs": () => [
+    "a body on GET": () => [
       print({ ...get, headers: [...get.headers, ["Content-Length", "5"]], body: "hello" }) +
         print(get),
     ],

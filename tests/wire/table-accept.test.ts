@@ -21,14 +21,14 @@ describe("Accept", () => {
     "*/*": "minimalmetadata",
   };
   for (const [accept, expected] of Object.entries(levels)) {
-    it(`"${accept}" is answered ${expected}`, async () => {
+    it(`"${accept}" is answered with ${expected}`, async () => {
       const answer = await wire.send("GET", `/${table}`, { headers: { Accept: accept } });
       assert.equal(answer.status, 200);
       assert.match(answer.header("content-type")!, new RegExp(`;odata=${expected};`));
     });
   }
 
-  it("gives way to $format", async () => {
+  it("is overridden by $format", async () => {
     const format = "$format=application%2Fjson%3Bodata%3Dnometadata";
     const answer = await wire.send("GET", `/${table}?${format}`);
     assert.match(answer.header("content-type")!, /odata=nometadata/);
@@ -53,7 +53,7 @@ describe("Accept", () => {
     );
   });
 
-  it("decides before anything is written", async () => {
+  it("is checked before anything is written", async () => {
     const keys = requests.fresh();
     assertRefused(await requests.insert(keys, { Accept: "text/html" }), {
       status: 415,
@@ -63,7 +63,7 @@ describe("Accept", () => {
     assert.equal((await wire.send("GET", requests.at(keys))).status, 404);
   });
 
-  it("does not matter where no body is answered", async () => {
+  it("is ignored if the answer has no body", async () => {
     const keys = requests.fresh();
     for (const Accept of [undefined, "*/*", "application/atom+xml"]) {
       assert.equal(
@@ -77,7 +77,7 @@ describe("Accept", () => {
     }
   });
 
-  it("names JSON only from data service version 3.0 and protocol version 2013-08-15 on", async () => {
+  it("offers JSON only from data service version 3.0 and protocol version 2013-08-15 on", async () => {
     const refusal = { status: 415, code: "JsonFormatNotSupported" };
     for (const headers of [
       { DataServiceVersion: "2.0" },

@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** Where a client finds its account: path-style or, given a host, host-style. */
+/** Where a client addresses its account: path-style or, given a host, host-style. */
 interface Place {
   readonly account?: string;
   readonly path?: string;
@@ -61,7 +61,7 @@ describe("An account", () => {
     }
   });
 
-  it("is found in the path where the host names another service, or nothing known", async () => {
+  it("is found in the path if the host names another service or an unknown account", async () => {
     for (const host of [
       `${NAME}.queue.localhost`,
       "nobody.table.localhost",
@@ -78,7 +78,7 @@ describe("An account", () => {
     }
   });
 
-  it("has tables of its own", async () => {
+  it("has its own tables", async () => {
     for (const account of ["second", "third3"]) {
       const answer = await as({ account }, (send) =>
         send("POST", "/Tables", { body: { TableName: "Own" } }),
@@ -99,7 +99,7 @@ describe("An account", () => {
     }
   });
 
-  it("that is not configured is not found", async () => {
+  it("that is not configured is refused with 404", async () => {
     const answer = await as({ account: "nobody" }, (send) => send("GET", "/Tables"));
     assertRefused(answer, { status: 404, code: "ResourceNotFound" }, "json");
     for (const path of ["/", "//", "/?comp=list", "/%zz/Tables"]) {
@@ -110,7 +110,7 @@ describe("An account", () => {
     }
   });
 
-  it("is never read from a host name where that is switched off", async () => {
+  it("is never read from a host name if that is switched off", async () => {
     const other = await startLocalServer({ hostStyle: false });
     const wire = new TableWire({ url: `${other.url}/${NAME}`, account: NAME, key: KEY });
     const answer = await wire.send("GET", "/Tables", {
@@ -126,7 +126,7 @@ describe("An account", () => {
 });
 
 describe("The secondary endpoint", () => {
-  it("reads what the primary wrote, in either style", async () => {
+  it("reads what was written at the primary, in either style, and refuses writes", async () => {
     await as({}, (send) => send("POST", "/Tables", { body: { TableName: "Twice" } }));
     for (const place of [
       { path: `/${NAME}-secondary` },
@@ -143,7 +143,7 @@ describe("The secondary endpoint", () => {
     }
   });
 
-  it("takes signatures of its own path and of the primary's", async () => {
+  it("accepts signatures for its own path and for the primary's", async () => {
     const date = new Date().toUTCString();
     for (const segment of [NAME, `${NAME}-secondary`]) {
       const signature = hmac(KEY, `${date}\n/${NAME}/${segment}/Tables`);
@@ -160,7 +160,7 @@ describe("The secondary endpoint", () => {
     assert.equal(answer.status, 200);
   });
 
-  it("alone knows the replication's state", async () => {
+  it("is the only endpoint with replication statistics", async () => {
     const path = "/?restype=service&comp=stats";
     const stats = await as({ path: `/${NAME}-secondary` }, (send) => send("GET", path));
     assert.equal(stats.status, 200);
@@ -178,7 +178,7 @@ describe("The secondary endpoint", () => {
 });
 
 describe("x-ms-version", () => {
-  it("is any date from 2009-09-19 on, and comes back", async () => {
+  it("may be any date from 2009-09-19 on, and is echoed", async () => {
     for (const version of ["2013-08-15", "2015-12-11", "2019-02-02", "2026-04-06", "2999-12-31"]) {
       const answer = await as({}, (send) =>
         send("GET", "/Tables", { headers: { "x-ms-version": version } }),
@@ -211,7 +211,7 @@ describe("x-ms-version", () => {
     });
   }
 
-  it("is echoed with the client's request id, unless that is too long or no text", async () => {
+  it("and the client request id are echoed, unless the id is too long or not ASCII", async () => {
     for (const [id, echoed] of [
       ["abc", "abc"],
       ["x".repeat(1024), "x".repeat(1024)],
@@ -238,7 +238,7 @@ describe("timeout", () => {
     ["-1", 400],
     ["1.5", 400],
   ] as const) {
-    it(`of "${value}" is answered ${status}`, async () => {
+    it(`of "${value}" is answered with ${status}`, async () => {
       const answer = await as({}, (send) => send("GET", `/Tables?timeout=${value}`));
       assert.equal(answer.status, status);
     });

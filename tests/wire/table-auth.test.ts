@@ -36,7 +36,7 @@ after(async () => {
 });
 
 describe("A shared key", () => {
-  it("signs in either scheme, be it the first or the second", async () => {
+  it("signs in either scheme, whether it is the first or the second key", async () => {
     for (const key of KEYS) {
       for (const kind of ["shared-key", "shared-key-lite"] as const) {
         const as = { kind, key };
@@ -59,7 +59,7 @@ describe("A shared key", () => {
     );
   });
 
-  it("signs Date where there is no x-ms-date, and x-ms-date where there are both", async () => {
+  it("signs x-ms-date, or Date if x-ms-date is absent", async () => {
     const now = new Date().toUTCString();
     const old = new Date(0).toUTCString();
     const send = (headers: Record<string, string | undefined>) =>
@@ -71,7 +71,7 @@ describe("A shared key", () => {
     assertRefused(await send({ "x-ms-date": "today" }), FAILED);
   });
 
-  it("signs for a quarter of an hour", async () => {
+  it("signs a request for a quarter of an hour", async () => {
     for (const [minutes, status] of [
       [-14, 200],
       [14, 200],
@@ -84,7 +84,7 @@ describe("A shared key", () => {
     }
   });
 
-  it("signs the path as it is sent, the verb on the wire and, of the query, comp", async () => {
+  it("signs the path as sent, the verb on the wire and, of the query, only comp", async () => {
     const date = new Date().toUTCString();
     const signed = (verb: string, resource: string) => {
       const text = `${verb}\n\n\n${date}\n/rowhouse${resource}`;
@@ -109,7 +109,7 @@ describe("A shared key", () => {
     }
   });
 
-  it("is one account's: another's name or address is refused", async () => {
+  it("is refused for another account's name or address", async () => {
     const elsewhere = new TableWire({ ...target, url: `${server.url}/another` });
     assertRefused(await elsewhere.send("GET", "/Tables"), FAILED);
     elsewhere.close();
@@ -140,14 +140,14 @@ describe("A shared key", () => {
     });
   }
 
-  it("wins over a SAS in the same request", async () => {
+  it("takes precedence over a SAS in the same request", async () => {
     const answer = await wire.send("GET", `/People?${tableSas(target, "People", { sp: "d" })}`);
     assert.equal(answer.status, 200);
   });
 });
 
 describe("A table SAS", () => {
-  it("is signed by either key, and for the table in any case", async () => {
+  it("may be signed by either key, for the table in any case", async () => {
     for (const key of KEYS) {
       for (const tn of ["People", "PEOPLE", "people"]) {
         const answer = await wire.send("GET", "/pEOPLE", sas(tableSas({ ...target, key }, tn)));
@@ -160,7 +160,7 @@ describe("A table SAS", () => {
     );
   });
 
-  it("is of one table", async () => {
+  it("is valid for one table only", async () => {
     await wire.send("POST", "/Tables", { body: { TableName: "Others" } });
     assertRefused(await wire.send("GET", "/Others", sas(tableSas(target, "People"))), FAILED);
     const elsewhere = new TableWire({ ...target, url: `${server.url}/another` });
@@ -168,7 +168,7 @@ describe("A table SAS", () => {
     elsewhere.close();
   });
 
-  it("is not changed unnoticed", async () => {
+  it("is refused if a signed field was changed", async () => {
     const token = tableSas(target, "People", { sp: "r", spk: "a", epk: "b" });
     for (const [from, to] of [
       ["sp=r", "sp=raud"],
@@ -183,7 +183,7 @@ describe("A table SAS", () => {
     assert.equal((await wire.send("GET", "/People", sas(token))).status, 200);
   });
 
-  it("holds between its times", async () => {
+  it("is valid only between its times and with all required fields", async () => {
     for (const [fields, good] of [
       [{ st: inMinutes(-5), se: inMinutes(5) }, true],
       [{ st: "2020-01-01", se: "2999-01-01" }, true],
@@ -206,7 +206,7 @@ describe("A table SAS", () => {
     }
   });
 
-  it("of older versions is signed in their way, and hides what it does not grant", async () => {
+  it("of an older version is signed by that version's rules, and denies with 404", async () => {
     const se = inMinutes(5);
     for (const [sv, resource] of [
       ["2012-02-12", "/rowhouse/people"],
@@ -250,7 +250,7 @@ describe("A table SAS", () => {
     }
   });
 
-  it("names the version that a request without one is processed by", async () => {
+  it("determines the version of a request without x-ms-version", async () => {
     const token = tableSas(target, "People", { sv: "2018-03-28" });
     const plain = await wire.send("GET", "/People", sas(token));
     assert.equal(plain.header("x-ms-version"), "2018-03-28");
@@ -326,7 +326,7 @@ describe("A table SAS with a key range", () => {
     });
   }
 
-  it("is not left by a continuation", async () => {
+  it("does not follow a continuation token outside its range", async () => {
     const as = sas(tableSas(target, "Ranged", { spk: "b", epk: "b" }));
     for (const [next, expected] of [
       ["YQ--", ["b1", "b2", "b3"]],
@@ -364,12 +364,12 @@ describe("A stored access policy", () => {
     (parts.st ? `<Start>${parts.st}</Start>` : "") +
     (parts.se ? `<Expiry>${parts.se}</Expiry>` : "") +
     (parts.sp ? `<Permission>${parts.sp}</Permission>` : "");
-  /** A token that says nothing but the policy, and what is added. */
+  /** A token with only the policy's id and the added fields. */
   const token = (si: string, fields: SasFields = {}) =>
     sas(tableSas(target, "People", { sp: undefined, se: undefined, si, ...fields }));
   const read = (as: Call) => wire.send("GET", "/People", as);
 
-  it("says what the token leaves open, and acts at once when it changes or goes", async () => {
+  it("supplies the fields that the token omits, and takes effect immediately when changed or removed", async () => {
     await set(["a", policy({ se: inMinutes(9), sp: "r" })]);
     assert.equal((await read(token("a"))).status, 200);
     await set(["a", policy({ se: inMinutes(9), sp: "a" })]);
@@ -382,7 +382,7 @@ describe("A stored access policy", () => {
     assertRefused(await read(token("b")), FAILED);
   });
 
-  it("and the token each say what the other does not", async () => {
+  it("and the token may not both set a field, nor both omit it", async () => {
     await set(
       ["time", policy({ st: inMinutes(-9), se: inMinutes(9) })],
       ["right", policy({ sp: "r" })],
@@ -405,7 +405,7 @@ describe("A stored access policy", () => {
     }
   });
 
-  it("of another table does not count", async () => {
+  it("of another table is not found", async () => {
     await set(["own", policy({ se: inMinutes(9), sp: "r" })]);
     await wire.send("POST", "/Tables", { body: { TableName: "Others" } });
     const as = sas(tableSas(target, "Others", { sp: undefined, se: undefined, si: "own" }));
@@ -414,7 +414,7 @@ describe("A stored access policy", () => {
 });
 
 describe("An account SAS", () => {
-  it("holds between its times, signed by either key, from 2015-04-05 on", async () => {
+  it("is valid between its times, signed by either key, from version 2015-04-05 on", async () => {
     for (const [fields, good] of [
       [{}, true],
       [{ sv: "2015-04-05" }, true],
@@ -441,7 +441,7 @@ describe("An account SAS", () => {
     }
   });
 
-  it("is not changed unnoticed", async () => {
+  it("is refused if a signed field was changed", async () => {
     const token = accountSas(target, { sp: "r" });
     assertRefused(await wire.send("GET", "/People", sas(token.replace("sp=r", "sp=rw"))), FAILED);
     assertRefused(
@@ -450,7 +450,7 @@ describe("An account SAS", () => {
     );
   });
 
-  it("names the address that it refuses", async () => {
+  it("is refused with the caller's address in the message", async () => {
     const answer = await wire.send("GET", "/People", sas(accountSas(target, { sip: "10.0.0.1" })));
     assertRefused(answer, {
       status: 403,
@@ -460,7 +460,7 @@ describe("An account SAS", () => {
     });
   });
 
-  it("is refused for its place or protocol as one that is known, unlike one that is false", async () => {
+  it("refused for its address or protocol echoes version and request id, and a forged one does not", async () => {
     const headers = { "x-ms-client-request-id": "mine" };
     for (const fields of [{ sip: "10.0.0.1" }, { spr: "https" }]) {
       for (const token of [accountSas(target, fields), tableSas(target, "People", fields)]) {

@@ -10,10 +10,10 @@ const { wire } = target;
 const table = await target.table();
 
 let partitions = 0;
-/** A partition nobody used before. */
+/** A new partition. */
 const fresh = () => `p${partitions++}`;
 
-describe("Every client's dialect is understood", () => {
+describe("A batch", () => {
   const base = () => target.url;
   const dialects: Record<string, (p: string) => { type?: string; body: string }> = {
     "JavaScript, @azure/data-tables": (p) => ({
@@ -96,7 +96,7 @@ describe("Every client's dialect is understood", () => {
     }),
   };
   for (const [client, draw] of Object.entries(dialects)) {
-    it(client, async () => {
+    it(`in the dialect of ${client} is accepted`, async () => {
       const p = fresh();
       await target.insert(table, { PartitionKey: p, RowKey: "gone" });
       const { type = BATCH_TYPE, body } = draw(p);
@@ -110,7 +110,7 @@ describe("Every client's dialect is understood", () => {
     });
   }
 
-  it("echoes a Content-ID of the request, and none of the part around it", async () => {
+  it("echoes the Content-ID of a request, and not that of the part around it", async () => {
     const within = "Content-Type: application/http\r\nContent-ID: outside\r\n\r\n";
     const send = (header: string): Promise<HttpAnswer> =>
       sendBatch(

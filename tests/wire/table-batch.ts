@@ -1,7 +1,7 @@
 import type { HttpAnswer } from "./http-answer.ts";
 import type { Call, TableWire } from "./table-wire.ts";
 
-/** One request of a change set; its URL begins below the account. */
+/** One request of a change set; its URL starts below the account. */
 export interface BatchedCall {
   readonly method: string;
   readonly path: string;
@@ -50,17 +50,17 @@ export function sendChangeset(
   return sendBatch(wire, changeset(calls), call);
 }
 
-/** One answer inside the answer. */
+/** One answer inside the batch answer. */
 export interface BatchedAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Of a refusal. */
+  /** Set for a refusal. */
   readonly code: string | undefined;
   readonly message: string | undefined;
 }
 
-/** Takes the answer to a batch apart. */
+/** Parses the answer to a batch. */
 export function readBatch(answer: HttpAnswer): BatchedAnswer[] {
   if (answer.status !== 202) throw new Error(String(answer));
   return answer.text

@@ -19,7 +19,7 @@ const { wire } = target;
 const table = await target.table();
 
 let partitions = 0;
-/** A partition nobody used before. */
+/** A new partition. */
 const fresh = () => `p${partitions++}`;
 const insert = (PartitionKey: string, RowKey: string, more = {}): BatchedCall => ({
   method: "POST",
@@ -40,7 +40,7 @@ const to = (
   ...(body && { body }),
 });
 
-describe("A transaction", () => {
+describe("An accepted transaction", () => {
   it("applies every kind of write, and answers each in the recorded form", async () => {
     const p = fresh();
     for (const row of ["replaced", "merged", "deleted"]) {
@@ -111,7 +111,7 @@ describe("A transaction", () => {
     assert.match(merged.text, /"kept":1/);
   });
 
-  it("answers ETags that the entities then have", async () => {
+  it("returns the ETags that the entities have afterwards", async () => {
     const p = fresh();
     const parts = readBatch(await sendChangeset(wire, [insert(p, "a"), to("PUT", p, "b", {}, {})]));
     for (const [i, row] of ["a", "b"].entries()) {
@@ -120,7 +120,7 @@ describe("A transaction", () => {
     }
   });
 
-  it("does not take its boundaries from the request", async () => {
+  it("does not reuse the boundaries of the request", async () => {
     const boundaries = new Set<string>();
     for (let i = 0; i < 3; i++) {
       const answer = await sendChangeset(wire, [insert(fresh(), "a")]);
@@ -129,7 +129,7 @@ describe("A transaction", () => {
     assert.equal(boundaries.size, 3);
   });
 
-  it("takes 100 operations", async () => {
+  it("may have 100 operations", async () => {
     const p = fresh();
     const rows = Array.from({ length: 100 }, (_, i) => `r${String(i).padStart(2, "0")}`);
     const parts = readBatch(
@@ -142,7 +142,7 @@ describe("A transaction", () => {
     assert.deepEqual(Object.keys(await rowsOf(wire, table, p)), rows);
   });
 
-  it("is not taken with more than 4 MiB, and taken with 4 MiB", async () => {
+  it("may have a body of 4 MiB, and no longer one", async () => {
     const p = fresh();
     const body = changeset([insert(p, "a")]);
     const whole = `${body}${"\r\n".padEnd(4 * 1024 * 1024 - body.length, " ")}`;
@@ -154,7 +154,7 @@ describe("A transaction", () => {
   });
 });
 
-describe("A transaction that fails", () => {
+describe("A transaction", () => {
   const cases: Record<
     string,
     (p: string) => [BatchedCall, status: number, code: string, message: string]
@@ -165,25 +165,25 @@ describe("A transaction that fails", () => {
       "EntityAlreadyExists",
       "The specified entity already exists.",
     ],
-    "an update of what is missing": (p) => [
+    "an update of a missing entity": (p) => [
       to("PUT", p, "none", { "If-Match": "*" }, {}),
       404,
       "ResourceNotFound",
       "The specified resource does not exist.",
     ],
-    "a merge of what is missing": (p) => [
+    "a merge of a missing entity": (p) => [
       to("MERGE", p, "none", { "If-Match": "*" }, {}),
       404,
       "ResourceNotFound",
       "The specified resource does not exist.",
     ],
-    "a delete of what is missing": (p) => [
+    "a delete of a missing entity": (p) => [
       to("DELETE", p, "none", { "If-Match": "*" }),
       404,
       "ResourceNotFound",
       "The specified resource does not exist.",
     ],
-    "an ETag that is another's": (p) => [
+    "a stale ETag": (p) => [
       to("PUT", p, "there", { "If-Match": `W/"datetime'2012-06-15T22%3A51%3A44Z'"` }, {}),
       412,
       "UpdateConditionNotSatisfied",
@@ -195,7 +195,7 @@ describe("A transaction that fails", () => {
       "PropertyValueTooLarge",
       "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
     ],
-    "a merge that makes an entity of too many properties": (p) => [
+    "a merge that exceeds the property limit": (p) => [
       to(
         "MERGE",
         p,
@@ -207,7 +207,7 @@ describe("A transaction that fails", () => {
       "TooManyProperties",
       "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
     ],
-    "a key that is no key": (p) => [
+    "an invalid key": (p) => [
       insert(p, "a/b"),
       400,
       "OutOfRangeInput",
@@ -215,7 +215,7 @@ describe("A transaction that fails", () => {
     ],
   };
   for (const [what, draw] of Object.entries(cases)) {
-    it(`by ${what} names the operation and applies nothing`, async () => {
+    it(`failed by ${what} reports the operation's index and applies nothing`, async () => {
       for (const index of [0, 1, 12]) {
         const p = fresh();
         await target.insert(table, { PartitionKey: p, RowKey: "there", v: 0 });
@@ -230,7 +230,7 @@ describe("A transaction that fails", () => {
       }
     });
 
-    it(`by ${what} names no index where it is the only one`, async () => {
+    it(`failed by ${what} reports no index if that is its only operation`, async () => {
       const p = fresh();
       await target.insert(table, { PartitionKey: p, RowKey: "there", v: 0 });
       const [call, status, code, message] = draw(p);
@@ -239,7 +239,7 @@ describe("A transaction that fails", () => {
     });
   }
 
-  it("says what it preferred and its Content-ID, in the recorded order of headers", async () => {
+  it("that fails returns Preference-Applied and Content-ID, in the recorded order of headers", async () => {
     const p = fresh();
     await target.insert(table, { PartitionKey: p, RowKey: "there" });
     const call = {
@@ -253,7 +253,7 @@ describe("A transaction that fails", () => {
     );
   });
 
-  it("says nothing of what an update preferred, which never answers a body", async () => {
+  it("that fails in an update returns no Preference-Applied, because updates never return a body", async () => {
     const call = to(
       "POST",
       fresh(),
@@ -270,7 +270,7 @@ describe("A transaction that fails", () => {
     assert.equal("Preference-Applied" in part!.headers, false);
   });
 
-  it("reports its first failure in the order given", async () => {
+  it("reports its first failure in the order of operations", async () => {
     const p = fresh();
     await target.insert(table, { PartitionKey: p, RowKey: "there" });
     const parts = readBatch(
@@ -286,7 +286,7 @@ describe("A transaction that fails", () => {
     );
   });
 
-  it("reports what is wrong with the whole before what is wrong with an entity", async () => {
+  it("reports duplicate rows and foreign partitions before failures of single entities", async () => {
     const p = fresh();
     await target.insert(table, { PartitionKey: p, RowKey: "there" });
     const [twice] = readBatch(
@@ -303,7 +303,7 @@ describe("A transaction that fails", () => {
     assert.equal(other!.message, "2:All commands in a batch must operate on same entity group.");
   });
 
-  it("names a missing table, with the index and without Cache-Control", async () => {
+  it("on a missing table reports TableNotFound with an index and without Cache-Control", async () => {
     for (const count of [1, 2]) {
       const p = fresh();
       const calls = Array.from({ length: count }, (_, i) => ({
@@ -319,7 +319,7 @@ describe("A transaction that fails", () => {
     }
   });
 
-  it("is of one table, whatever the case of its name", async () => {
+  it("must stay within one table, in any case of its name", async () => {
     const p = fresh();
     const other = await target.table();
     const [part] = readBatch(
@@ -341,7 +341,7 @@ describe("A transaction that fails", () => {
     );
   });
 
-  it("holds writes of entities only", async () => {
+  it("refuses everything but writes of entities", async () => {
     for (const call of [
       { method: "POST", path: "/Tables", body: { TableName: "Inside" } },
       { method: "DELETE", path: `/Tables('${table}')` },
@@ -366,7 +366,7 @@ describe("A transaction that fails", () => {
     }
   });
 
-  it("is refused where a part's X-HTTP-Method is what it may not be outside either", async () => {
+  it("refuses an invalid X-HTTP-Method, as a single request does", async () => {
     const lines = "X-HTTP-Method: MERGE\r\nx-http-method";
     for (const [method, headers, code] of [
       ["PUT", { "X-HTTP-Method": "MERGE" }, "XMethodNotUsingPost"],
@@ -386,7 +386,7 @@ describe("A transaction that fails", () => {
     assert.equal(readBatch(await sendBatch(wire, query))[0]!.code, "XMethodNotUsingPost");
   });
 
-  it("takes a table for itself whose name begins as the account's", async () => {
+  it("accepts a table whose name starts with the account's name", async () => {
     const p = fresh();
     for (const called of [target.account, `${target.account}s`]) {
       await wire.send("POST", "/Tables", { body: { TableName: called } });
@@ -399,7 +399,7 @@ describe("A transaction that fails", () => {
     }
   });
 
-  it("may bear malformed addresses and queries inside", async () => {
+  it("refuses malformed addresses and queries of its operations", async () => {
     for (const path of [
       `/${table}?%zz`,
       `/${table}?$format=%zz`,
@@ -413,7 +413,7 @@ describe("A transaction that fails", () => {
     }
   });
 
-  it("is done for a SAS that grants the one right its operation needs, and for none that lacks it", async () => {
+  it("needs a SAS with the one permission that its operation needs", async () => {
     const p = fresh();
     const steps = [
       ["a", insert(p, "r")],
@@ -437,7 +437,7 @@ describe("A transaction that fails", () => {
     }
   });
 
-  it("is refused by a SAS operation by operation", async () => {
+  it("is checked against a SAS operation by operation", async () => {
     const p = fresh();
     const as = (fields: SasFields) => ({
       as: { kind: "sas" as const, token: tableSas(target, table, fields) },
@@ -472,19 +472,19 @@ describe("A transaction that fails", () => {
   });
 });
 
-describe("A batch that cannot be read", () => {
+describe("A malformed batch", () => {
   const part = "Content-Type: application/http\r\n\r\n";
   const set = (inner: string) =>
     `--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n${inner}--changeset_1--\r\n`;
   const whole = (p: string) => changeset([insert(p, "a"), insert(p, "b")]);
   const bodies: Record<string, (p: string) => string> = {
-    "nothing in it": () => "",
+    "an empty body": () => "",
     "no part": () => "--batch_1--\r\n",
     "an empty change set": () => `${set("")}--batch_1--\r\n`,
     "two change sets": (p) => whole(p).replace(/--batch_1--\r\n$/, "") + whole(fresh()),
-    "a query behind a change set": (p) =>
+    "a query after a change set": (p) =>
       whole(p).replace(/--batch_1--\r\n$/, "") + batchedQuery(`/${table}`),
-    "a change set behind a query": (p) =>
+    "a change set after a query": (p) =>
       batchedQuery(`/${table}`).replace(/--batch_1--\r\n$/, "") + whole(p),
     "two queries": () =>
       batchedQuery(`/${table}`).replace(/--batch_1--\r\n$/, "") + batchedQuery(`/${table}`),
@@ -494,20 +494,21 @@ describe("A batch that cannot be read", () => {
       `--batch_1\r\n${part}DELETE /${table}(PartitionKey='${p}',RowKey='a') HTTP/1.1\r\nIf-Match: *\r\n\r\n--batch_1--\r\n`,
     "a part of another type": (p) => whole(p).replaceAll("application/http", "text/plain"),
     "no request line": () => `${set(`--changeset_1\r\n${part}hello\r\n`)}--batch_1--\r\n`,
-    "a header that is none": (p) => whole(p).replace("Prefer: ", "Prefer "),
-    "another boundary": (p) => whole(p).replaceAll("--batch_1", "--batch_2"),
+    "a malformed header": (p) => whole(p).replace("Prefer: ", "Prefer "),
+    "a boundary that differs from the header's": (p) =>
+      whole(p).replaceAll("--batch_1", "--batch_2"),
     "an end within its last request": (p) => whole(p).slice(0, -60),
     "an end within its first request": (p) => whole(p).slice(0, 200),
   };
   for (const [what, draw] of Object.entries(bodies)) {
-    it(`is refused: ${what}`, async () => {
+    it(`with ${what} is refused`, async () => {
       const p = fresh();
       assertRefused(await sendBatch(wire, draw(p)), { status: 400, code: "InvalidInput" }, "json");
       assert.deepEqual(await rowsOf(wire, table, p), {});
     });
   }
 
-  it("is refused: another content type, or one without a boundary", async () => {
+  it("with another content type or without a boundary is refused", async () => {
     for (const type of [
       "application/json",
       "multipart/mixed",
@@ -521,7 +522,7 @@ describe("A batch that cannot be read", () => {
 });
 
 describe("A query in a batch", () => {
-  it("answers one entity", async () => {
+  it("returns one entity", async () => {
     const p = fresh();
     await target.insert(table, { PartitionKey: p, RowKey: "r", v: 1 });
     const answer = await sendBatch(wire, batchedQuery(`/${table}(PartitionKey='${p}',RowKey='r')`));
@@ -539,7 +540,7 @@ describe("A query in a batch", () => {
     assert.equal(answer.text.includes("changesetresponse"), false);
   });
 
-  it("answers a list, with the continuation among the part's headers", async () => {
+  it("returns a list, with the continuation in the part's headers", async () => {
     const p = fresh();
     for (const row of ["a", "b", "c"]) await target.insert(table, { PartitionKey: p, RowKey: row });
     const filter = encodeURIComponent(`PartitionKey eq '${p}'`);
@@ -551,7 +552,7 @@ describe("A query in a batch", () => {
     assert.equal(part!.headers["x-ms-continuation-NextRowKey"], "1!4!Yw--");
   });
 
-  it("answers what is missing with the index", async () => {
+  it("reports a missing entity or table with an index", async () => {
     const [entity] = readBatch(
       await sendBatch(wire, batchedQuery(`/${table}(PartitionKey='none',RowKey='r')`)),
     );
@@ -566,7 +567,7 @@ describe("A query in a batch", () => {
     );
   });
 
-  it("is held by a SAS to its range", async () => {
+  it("is limited by a SAS to its range", async () => {
     const p = fresh();
     for (const row of ["a", "b", "c"]) await target.insert(table, { PartitionKey: p, RowKey: row });
     const token = tableSas(target, table, { sp: "r", spk: p, srk: "b", epk: p, erk: "b" });
@@ -583,7 +584,7 @@ describe("A query in a batch", () => {
     assert.equal(outside!.status, 404);
   });
 
-  it("is refused to a SAS that may not read, or of another table", async () => {
+  it("is refused with a SAS that may not read or is for another table", async () => {
     const other = await target.table();
     for (const [name, sp, code] of [
       [table, "aud", "AuthorizationPermissionMismatch"],
@@ -597,7 +598,7 @@ describe("A query in a batch", () => {
     }
   });
 
-  it("reads entities only", async () => {
+  it("may read only entities", async () => {
     for (const path of ["/Tables", `/${table}?comp=acl`, "/", "/%zz"]) {
       const [part] = readBatch(await sendBatch(wire, batchedQuery(path)));
       assert.equal(part!.status, 400, path);

@@ -19,7 +19,7 @@ const CHALLENGED: Refusal = {
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
 };
 
-/** An issuer of tokens, as there are many: signs them and publishes its public keys over HTTP. */
+/** An issuer of tokens: signs them and publishes its public keys over HTTP. */
 class Issuer {
   readonly #http: Server;
   #published: JWK | undefined;
@@ -43,7 +43,7 @@ class Issuer {
     return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`;
   }
 
-  /** A good token for an hour, but for what is said otherwise. */
+  /** A token valid for an hour, except for the given claims. */
   sign(claims: Record<string, unknown>): Promise<string> {
     const now = Math.floor(Date.now() / 1000);
     return new SignJWT({ iss: this.url, aud: AUDIENCE, sub: "ann", exp: now + 3600, ...claims })
@@ -59,7 +59,7 @@ class Issuer {
 
 const issuer = new Issuer();
 const away = new Issuer();
-/** Whom the requests so far named. */
+/** The subjects of the requests so far. */
 const subjects: (string | undefined)[] = [];
 let server: LocalServer;
 let wire: TableWire;
@@ -97,7 +97,7 @@ function send(method: string, path: string, token: string, body?: object, header
 }
 
 describe("A bearer token of a configured issuer", () => {
-  it("lets a contributor write and a reader read", async () => {
+  it("lets a contributor write and a reader only read", async () => {
     const contributor = await issuer.sign({ roles: ["other", "Storage Table Data Contributor"] });
     const reader = await issuer.sign({ roles: "Storage-Other reader" });
     assert.equal(
@@ -118,7 +118,7 @@ describe("A bearer token of a configured issuer", () => {
     assertRefused(await send("DELETE", "/Tables('People')", reader), denied, "json");
   });
 
-  it("names who asks to whoever watches", async () => {
+  it("reports its subject to the observer", async () => {
     for (const [token, subject] of [
       [await issuer.sign({ sub: "bob", roles: ["reader"] }), "bob"],
       [await issuer.sign({ sub: "eve" }), "eve"],
@@ -139,7 +139,7 @@ describe("A bearer token of a configured issuer", () => {
     }
   });
 
-  it("sees no access policies", async () => {
+  it("does not grant access to access policies", async () => {
     const token = await issuer.sign({ roles: ["contributor"] });
     for (const method of ["GET", "PUT"]) {
       const answer = await send(method, "/People?comp=acl", token);
@@ -147,7 +147,7 @@ describe("A bearer token of a configured issuer", () => {
     }
   });
 
-  it("may be for the account's own endpoint only where that is configured", async () => {
+  it("is refused with the account's own endpoint as audience", async () => {
     const roles = ["contributor"];
     const own = await issuer.sign({
       roles,
@@ -161,7 +161,7 @@ describe("A bearer token of a configured issuer", () => {
     );
   });
 
-  it("needs a version that knows tokens", async () => {
+  it("is refused in versions older than bearer tokens", async () => {
     const token = await issuer.sign({ roles: ["reader"] });
     for (const version of ["2017-07-29", undefined]) {
       const answer = await send("GET", "/People", token, undefined, { "x-ms-version": version });
@@ -175,9 +175,10 @@ describe("A bearer token is challenged", () => {
   const roles = ["contributor"];
   const forgeries: Record<string, () => Promise<string>> = {
     "when it has expired": () => issuer.sign({ roles, exp: now - 10 }),
-    "when it is not yet good": () => issuer.sign({ roles, nbf: now + 600 }),
+    "when it is not valid yet": () => issuer.sign({ roles, nbf: now + 600 }),
     "when it never expires": () => issuer.sign({ roles, exp: undefined }),
-    "when it is for somebody else": () => issuer.sign({ roles, aud: "https://vault.example" }),
+    "when its audience is another service": () =>
+      issuer.sign({ roles, aud: "https://vault.example" }),
     "when its issuer is unknown": () => issuer.sign({ roles, iss: "https://issuer.example" }),
     "when another issuer signed it": () => away.sign({ roles, iss: issuer.url }),
     "when its key is not published": async () => {
@@ -196,8 +197,8 @@ describe("A bearer token is challenged", () => {
       const [, claims] = (await issuer.sign({ roles })).split(".");
       return `${Buffer.from('{"alg":"none"}').toString("base64url")}.${claims}.`;
     },
-    "when it is no token": async () => "nonsense",
-    "when it is dots": async () => "..",
+    "when it is not a token": async () => "nonsense",
+    "when it consists of dots": async () => "..",
   };
   for (const [when, draw] of Object.entries(forgeries)) {
     it(when, async () => {
@@ -210,7 +211,7 @@ describe("A bearer token is challenged", () => {
     });
   }
 
-  it("but when the issuer cannot be asked, the server is busy", async () => {
+  it("except when the issuer is unreachable, which is answered with ServerBusy", async () => {
     const token = await away.sign({ roles });
     away.close();
     const answer = await send("GET", "/People", token);
@@ -218,7 +219,7 @@ describe("A bearer token is challenged", () => {
   });
 });
 
-it("Without a configured issuer every token is challenged, and over HTTP all are refused where HTTPS is demanded", async () => {
+it("Every bearer token is challenged without a configured issuer, and refused over HTTP if HTTPS is required", async () => {
   const settings = {
     staticTokens: [{ token: "opaque-token", role: "reader" }],
   };

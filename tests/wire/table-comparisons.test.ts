@@ -4,7 +4,7 @@ import { WireTarget } from "./table-target.ts";
 
 type EdmType = "String" | "Int32" | "Int64" | "Double" | "Boolean" | "DateTime" | "Guid" | "Binary";
 
-/** Something of a type whose values JavaScript's own operators order as the service does. */
+/** A value of a type that JavaScript's own operators order as the service does. */
 interface Typed {
   readonly type: EdmType;
   readonly order: string | number | bigint | boolean;
@@ -15,7 +15,7 @@ const OPERATORS: readonly Operator[] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 const GUID = "c9da6455-213d-42c9-9a79-3e9149a57833";
 
-/** One entity each: what is stored as `x`, and the JSON that says so. */
+/** One entity each: the stored value of `x`, and its JSON. */
 const STORED: Readonly<Record<string, Typed & { readonly json: unknown }>> = {
   text: { type: "String", order: "b", json: "b" },
   emptyText: { type: "String", order: "", json: "" },
@@ -56,14 +56,14 @@ const LITERALS: Readonly<Record<string, Typed>> = {
   "binary'0103'": { type: "Binary", order: "0103" },
 };
 
-/** Properties of the first type are compared with literals of these, by their numbers. */
+/** Properties of the first type are compared with literals of these types, by their numbers. */
 const NUMERIC: Partial<Record<EdmType, readonly EdmType[]>> = {
   Int32: ["Int32"],
   Int64: ["Int32", "Int64"],
   Double: ["Int32", "Int64", "Double"],
 };
 
-/** The published comparison table: another type is not equal, and less in either form. */
+/** The published comparison table: a value of another type is not equal, and less in either form. */
 function holds({ type, order }: Typed, operator: Operator, literal: Typed): boolean {
   const comparable = type === literal.type || NUMERIC[type]?.includes(literal.type);
   if (!comparable) return operator === "ne" || operator === "lt" || operator === "le";
@@ -84,7 +84,7 @@ function holds({ type, order }: Typed, operator: Operator, literal: Typed): bool
   }
 }
 
-describe("A property compared with a literal", () => {
+describe("Comparing a property with the literal", () => {
   let target: WireTarget;
   let table: string;
   before(async () => {
@@ -106,7 +106,7 @@ describe("A property compared with a literal", () => {
   }
 
   for (const [text, literal] of Object.entries(LITERALS)) {
-    it(`${text} is found by every operator where the published table says so`, async () => {
+    it(`${text} matches, with every operator, the entities that the published table lists`, async () => {
       for (const operator of OPERATORS) {
         const expected = Object.keys(STORED)
           .filter((name) => holds(STORED[name]!, operator, literal))
@@ -115,7 +115,7 @@ describe("A property compared with a literal", () => {
       }
     });
 
-    it(`${text} is found under not by all else, those that lack the property included`, async () => {
+    it(`${text} under not matches all other entities, including those that lack the property`, async () => {
       for (const operator of OPERATORS) {
         const expected = Object.keys(STORED)
           .filter((name) => !holds(STORED[name]!, operator, literal))

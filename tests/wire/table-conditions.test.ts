@@ -13,7 +13,7 @@ const table = await target.table();
 let rows = 0;
 const STALE = `W/"datetime'2012-06-15T22%3A51%3A44.9662825Z'"`;
 
-/** Inserts an entity; answers its address and its ETag. */
+/** Inserts an entity; returns its address and its ETag. */
 async function entity(): Promise<{ path: string; etag: string }> {
   const RowKey = `row${rows++}`;
   const answer = await wire.send("POST", `/${table}`, { body: { PartitionKey: "p", RowKey } });
@@ -26,7 +26,7 @@ function write(method: string, path: string, headers: Record<string, string>): P
 
 for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
   describe(`${method} with a condition`, () => {
-    it("succeeds with the ETag there is, however its time is written", async () => {
+    it("succeeds with the current ETag, however its time is written", async () => {
       const spellings: readonly ((etag: string) => string)[] = [
         (etag) => etag,
         (etag) => etag.replaceAll("%3A", ":"),
@@ -46,7 +46,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       }
     });
 
-    it("is refused when the ETag is another's, and changes nothing", async () => {
+    it("is refused with another ETag, and changes nothing", async () => {
       const { path, etag } = await entity();
       for (const other of [STALE, 'W/"abc"', `W/"datetime'soon'"`, 'W/""']) {
         assertRefused(await write(method, path, { "If-Match": other }), {
@@ -58,7 +58,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       assert.equal((await wire.send("GET", path)).header("etag"), etag);
     });
 
-    it("is refused when the entity is missing, before its ETag is looked at", async () => {
+    it("is refused for a missing entity, whatever the ETag", async () => {
       const path = `/${table}(PartitionKey='p',RowKey='none')`;
       for (const condition of ["*", STALE]) {
         assertRefused(await write(method, path, { "If-Match": condition }), {
@@ -68,7 +68,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       }
     });
 
-    it("is refused what is no ETag", async () => {
+    it("is refused with a malformed ETag", async () => {
       const { path, etag } = await entity();
       for (const malformed of [
         '"abc"',
@@ -87,7 +87,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       assert.equal((await wire.send("GET", path)).header("etag"), etag);
     });
 
-    it("is refused two of them, whichever comes last", async () => {
+    it("is refused with two ETags, in any order", async () => {
       const { path, etag } = await entity();
       for (const [first, last] of [
         [STALE, "*"],
@@ -103,7 +103,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       assert.equal((await wire.send("GET", path)).header("etag"), etag);
     });
 
-    it("is refused If-None-Match", async () => {
+    it("is refused with If-None-Match", async () => {
       const { path, etag } = await entity();
       const verb = method === "DELETE" ? "DELETE" : "PUT";
       assertRefused(await write(method, path, { "If-None-Match": "*" }), {
@@ -119,7 +119,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       });
     });
 
-    it("succeeds for exactly one of many at once", async () => {
+    it("succeeds for exactly one of several concurrent requests", async () => {
       const { path, etag } = await entity();
       const clients = Array.from({ length: 8 }, () => new TableWire(target));
       const answers = await Promise.all(
@@ -134,7 +134,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       assert.equal(winners.length, 1);
       for (const answer of answers) {
         if (answer.status === 204) continue;
-        // Behind a delete nothing is left that could have another ETag.
+        // After a delete, no entity is left to compare the ETag with.
         const code = method === "DELETE" ? "ResourceNotFound" : "UpdateConditionNotSatisfied";
         assertRefused(answer, { status: method === "DELETE" ? 404 : 412, code });
       }
@@ -143,7 +143,7 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
   });
 }
 
-it("An entity deleted and inserted again has another ETag", async () => {
+it("An entity deleted and inserted again has a new ETag", async () => {
   const { path, etag } = await entity();
   await write("DELETE", path, { "If-Match": etag });
   await write("PUT", path, {});
@@ -153,7 +153,7 @@ it("An entity deleted and inserted again has another ETag", async () => {
   });
 });
 
-it("Of many who insert one entity at once, one succeeds", async () => {
+it("Exactly one of several concurrent inserts of an entity succeeds", async () => {
   const clients = Array.from({ length: 8 }, () => new TableWire(target));
   const body = { PartitionKey: "p", RowKey: `contested${rows++}` };
   const answers = await Promise.all(
@@ -163,7 +163,7 @@ it("Of many who insert one entity at once, one succeeds", async () => {
   for (const client of clients) client.close();
 });
 
-it("Of many who merge one entity at once, all succeed and none undoes another", async () => {
+it("Concurrent merges of an entity all succeed, and none undoes another", async () => {
   const { path } = await entity();
   const clients = Array.from({ length: 16 }, () => new TableWire(target));
   const answers = await Promise.all(

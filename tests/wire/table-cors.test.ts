@@ -5,9 +5,7 @@ import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { assertRefused } from "./refusals.ts";
 import { TableWire } from "./table-wire.ts";
 
-/*
- * On a server of its own: rules are the whole account's.
- */
+/* On a separate server, because rules apply to the whole account. */
 
 interface Rule {
   readonly origins: string;
@@ -64,7 +62,7 @@ function read(origin: string | undefined, path = "/People"): Promise<HttpAnswer>
   return wire.send("GET", path, { headers: { Origin: origin } });
 }
 
-/** What an answer says about origins. */
+/** The CORS headers of an answer. */
 function corsOf(answer: HttpAnswer) {
   return {
     vary: answer.header("vary"),
@@ -76,7 +74,7 @@ function corsOf(answer: HttpAnswer) {
 const NONE = { vary: undefined, origin: undefined, expose: undefined, credentials: undefined };
 
 describe("A preflight", () => {
-  it("is answered with the rule, for any path, to anybody", async () => {
+  it("is answered with the matching rule, for any path, without credentials", async () => {
     await rules(ONE);
     for (const path of [
       "/People",
@@ -100,7 +98,7 @@ describe("A preflight", () => {
     }
   });
 
-  it("of a rule for everybody is answered *, without credentials", async () => {
+  it("under a rule for all origins is answered with *, without Allow-Credentials", async () => {
     await rules(STAR);
     const answer = await preflight("/People", {
       Origin: "http://any",
@@ -110,7 +108,7 @@ describe("A preflight", () => {
     assert.equal(answer.header("access-control-allow-credentials"), undefined);
   });
 
-  it("is refused where no rule matches: off, origin, method, header", async () => {
+  it("is refused without rules, or if origin, method or a header does not match", async () => {
     const refusal = {
       status: 403,
       code: "CorsPreflightFailure",
@@ -131,7 +129,7 @@ describe("A preflight", () => {
     );
   });
 
-  it("goes by the first rule for origin and method, whatever the next would allow", async () => {
+  it("uses the first rule for its origin and method, whatever the next rule would allow", async () => {
     await rules({ ...ONE, headers: "accept" }, { ...ONE, headers: "*" });
     const asked = { Origin: "http://one", "Access-Control-Request-Method": "PUT" };
     const answer = await preflight("/People", {
@@ -157,13 +155,13 @@ describe("A preflight", () => {
 });
 
 describe("The answer to a GET", () => {
-  it("says nothing without rules", async () => {
+  it("has no CORS headers without rules", async () => {
     await rules();
     assert.deepEqual(corsOf(await read(undefined)), NONE);
     assert.deepEqual(corsOf(await read("http://one")), NONE);
   });
 
-  it("varies by origin where rules are for some", async () => {
+  it("has Vary: Origin if the rules name origins", async () => {
     await rules(ONE);
     assert.deepEqual(corsOf(await read(undefined)), { ...NONE, vary: "Origin" });
     assert.deepEqual(corsOf(await read("http://two")), { ...NONE, vary: "Origin" });
@@ -175,7 +173,7 @@ describe("The answer to a GET", () => {
     });
   });
 
-  it("is for everybody where a rule is", async () => {
+  it("allows every origin if a rule does", async () => {
     for (const list of [[STAR], [ONE, STAR].toReversed()]) {
       await rules(...list);
       for (const origin of [undefined, "http://two"]) {
@@ -189,7 +187,7 @@ describe("The answer to a GET", () => {
     }
   });
 
-  it("says the same when it is a refusal, of credentials too", async () => {
+  it("has the same CORS headers if it is a refusal, even for missing credentials", async () => {
     await rules(ONE);
     for (const path of ["/Nobody", "/People?$filter=%20("]) {
       assert.equal(corsOf(await read("http://one", path)).origin, "http://one");
@@ -211,7 +209,7 @@ describe("The answer to a write", () => {
       headers: { Origin: origin },
     });
 
-  it("never varies, and is executed whether a rule matches or not", async () => {
+  it("never has Vary, and the write is executed whether or not a rule matches", async () => {
     await rules(ONE);
     const matching = await write("PUT", "http://one");
     assert.equal(matching.status, 204);
@@ -226,7 +224,7 @@ describe("The answer to a write", () => {
     }
   });
 
-  it("goes by the verb that the browser asked for", async () => {
+  it("follows the rule for the browser's own verb", async () => {
     await rules({ ...ONE, methods: "MERGE" });
     assert.equal(corsOf(await write("MERGE", "http://one")).origin, "http://one");
     assert.equal(corsOf(await write("PUT", "http://one")).origin, undefined);

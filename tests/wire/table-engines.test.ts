@@ -20,14 +20,12 @@ import { assertRefused } from "./refusals.ts";
 import { BATCH_TYPE, changeset } from "./table-batch.ts";
 import { TableWire } from "./table-wire.ts";
 
-/*
- * What an engine has a part in: restarts between pages, time, the length of keys, clients that leave.
- */
+/* Behavior that the engine takes part in: restarts between pages, time, the length of keys, disconnected clients. */
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/** Works with a server over an engine, which is closed with it. */
+/** Runs the work with a server over an engine, then closes both. */
 async function serve<T>(
   engine: Engine,
   work: (wire: TableWire) => Promise<T>,
@@ -63,7 +61,7 @@ function nextOf(answer: HttpAnswer): string {
   return partition ? `&NextPartitionKey=${partition}${row ? `&NextRowKey=${row}` : ""}` : "";
 }
 
-/** Removes the table and frees the front of it, as another process does, when a query comes to scan it. */
+/** When a query starts its scan, removes the table and frees the front of it, as another process might. */
 class VanishingTables extends MemoryEngine {
   isArmed = false;
 
@@ -87,7 +85,7 @@ class VanishingTables extends MemoryEngine {
 }
 
 describe("Pages", () => {
-  it("are refused, not cut short, where their table is removed and freed while they are read", () => {
+  it("are refused, not truncated, if their table is removed and freed while they are read", () => {
     const engine = new VanishingTables();
     return serve(engine, async (wire) => {
       await createTable(wire);
@@ -102,7 +100,7 @@ describe("Pages", () => {
     });
   });
 
-  it("go on behind a restart, and behind the removal of the entity that their token names", async () => {
+  it("continue after a restart, and after the entity that their token names was deleted", async () => {
     await withFolder(async (path) => {
       const rows = Array.from({ length: 9 }, (_, i) => `r${i}`);
       let next = "";
@@ -128,7 +126,7 @@ describe("Pages", () => {
     });
   });
 
-  it("end when their time is over, with a token and maybe nothing else", async () => {
+  it("end when their time is over, with a token and perhaps no entities", async () => {
     let now = Date.now();
     let stepMs = 0;
     const clock = { now: () => (now += stepMs) };
@@ -140,7 +138,7 @@ describe("Pages", () => {
           wire.bytes("POST", "/People", { body: { PartitionKey: "p", RowKey: String(1000 + i) } }),
         );
         await wire.pipeline(requests);
-        // From now on every look at the clock costs a second.
+        // From now on every reading of the clock advances it by a second.
         stepMs = 1000;
         let pages = 0;
         let empty = 0;
@@ -159,7 +157,7 @@ describe("Pages", () => {
     );
   });
 
-  it("of tables end when their time is over too, and every page goes further", async () => {
+  it("of tables end when their time is over too, and every page makes progress", async () => {
     let now = Date.now();
     let stepMs = 0;
     const clock = { now: () => (now += stepMs) };
@@ -170,7 +168,7 @@ describe("Pages", () => {
           wire.bytes("POST", "/Tables", { body: { TableName: `T${1000 + i}` } }),
         );
         await wire.pipeline(requests);
-        // From now on every look at the clock costs more than a page may take.
+        // From now on every reading of the clock advances it by more than a page may take.
         stepMs = 2 * LIMITS.pageTimeMs;
         const pages: string[][] = [];
         for (let token: string | undefined = ""; token !== undefined; ) {
@@ -192,7 +190,7 @@ describe("Keys", () => {
   const kinds: Record<string, string> = { ASCII: "k", Latin: "é", CJK: "日", surrogates: "𝒳" };
   const repeat = (unit: string, length: number) => unit.repeat(length / unit.length);
 
-  it("of 512 units each are taken whatever they are made of, on LMDB", async () => {
+  it("of 512 units each are accepted, whatever their characters, on LMDB", async () => {
     await withFolder(async (path) => {
       await serve(await openLmdbEngine({ path }), async (wire) => {
         await createTable(wire);
@@ -208,7 +206,7 @@ describe("Keys", () => {
     });
   });
 
-  it("up to 1,024 units are taken where they fit, and refused where they do not, reads included", async () => {
+  it("of up to 1,024 units are accepted if they fit the engine, and refused if not, even in reads", async () => {
     await serve(await openTestEngine(), async (wire) => {
       await createTable(wire);
       const long = repeat("k", 1024);
@@ -232,7 +230,7 @@ describe("Keys", () => {
       }
       const read = await wire.send("GET", address);
       assert.equal(read.status === 400 || read.status === 404, true, String(read));
-      // Beyond every key, or between two: a place to begin at all the same.
+      // Such a key is still a valid place to start a range.
       const filter = encodeURIComponent(`PartitionKey eq '${wide}' or PartitionKey lt '${wide}'`);
       assert.deepEqual(rowsOf(await wire.send("GET", `/People?$filter=${filter}`)), [long]);
     });
@@ -240,7 +238,7 @@ describe("Keys", () => {
 });
 
 describe("Two servers over one engine", () => {
-  it("tell at once which service properties the other was given", async () => {
+  it("each return immediately the service properties that the other has set", async () => {
     const engine = await openTestEngine();
     const path = "/?restype=service&comp=properties";
     const rule = (origin: string) =>
@@ -262,8 +260,8 @@ describe("Two servers over one engine", () => {
   });
 });
 
-describe("A client that leaves", () => {
-  it("within a transaction writes nothing of it, wherever it leaves", async () => {
+describe("A client that disconnects", () => {
+  it("while it sends a transaction has none of it executed, wherever it stops", async () => {
     for (const lane of ["node", "fast"] as const) {
       await serve(
         await openTestEngine(),
@@ -293,7 +291,7 @@ describe("A client that leaves", () => {
     }
   });
 
-  it("before it hears of a write leaves the write whole, and the server well", async () => {
+  it("before it is answered leaves its write whole or absent, and the server working", async () => {
     for (const lane of ["node", "fast"] as const) {
       await serve(
         await openTestEngine(),

@@ -11,7 +11,7 @@ const table = await target.table();
 const requests = new EntityRequests(wire, table);
 
 describe("Get Entity", () => {
-  it("answers selected properties in the order asked for, null for those it lacks", async () => {
+  it("returns selected properties in the requested order, null for those that the entity lacks", async () => {
     const keys = requests.fresh();
     await requests.insert({ ...keys, age: 7, sex: "f", "big@odata.type": "Edm.Int64", big: "9" });
     const path = `${requests.at(keys)}?$select=big,%20age,xyz,PartitionKey,age`;
@@ -28,7 +28,7 @@ describe("Get Entity", () => {
     assert.equal((all.json() as { sex: string }).sex, "f");
   });
 
-  it("reads keys from any spelling of the address", async () => {
+  it("accepts keys in any spelling of the address", async () => {
     const keys = { PartitionKey: "O'Brien a+b", RowKey: "50% é" };
     await requests.insert(keys);
     for (const address of [
@@ -42,7 +42,7 @@ describe("Get Entity", () => {
     }
   });
 
-  it("answers ResourceNotFound, or TableNotFound where the table is missing", async () => {
+  it("answers ResourceNotFound, or TableNotFound if the table is missing", async () => {
     const missing = {
       status: 404,
       code: "ResourceNotFound",
@@ -97,7 +97,7 @@ describe("Get Entity", () => {
     ["(PartitionKey='%FF',RowKey='b')", { status: 400, code: "RequestUrlFailedToParse" }],
   ];
   for (const method of ["GET", "PUT", "MERGE", "DELETE"]) {
-    it(`and its neighbours refuse keys that cannot be (${method})`, async () => {
+    it(`and the entity writes refuse invalid keys (${method})`, async () => {
       for (const [address, refusal] of addresses) {
         const answer = await wire.send(method, `/${table}${address}`, {
           body: method === "GET" || method === "DELETE" ? undefined : {},
@@ -110,7 +110,7 @@ describe("Get Entity", () => {
 });
 
 describe("Updates and merges", () => {
-  it("answer 204 with the new ETag, and nothing else", async () => {
+  it("answer 204 with the new ETag, and no body", async () => {
     const keys = requests.fresh();
     for (const [method, headers] of [
       ["PUT", {}],
@@ -131,7 +131,7 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("follow no preference when they are refused, sent by POST too", async () => {
+  it("send no Preference-Applied when refused, even through POST", async () => {
     const path = requests.at(requests.fresh());
     for (const [tunnelled, target, status] of [
       ["MERGE", path, 404],
@@ -145,7 +145,7 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("replace drops what is not mentioned, merge keeps it", async () => {
+  it("differ: replace drops unmentioned properties, and merge keeps them", async () => {
     const keys = requests.fresh();
     await requests.insert({ ...keys, a: 1, b: 2 });
     await wire.send("MERGE", requests.at(keys), { body: { b: "two", c: 3, a: null } });
@@ -154,7 +154,7 @@ describe("Updates and merges", () => {
     assert.deepEqual(await requests.custom(keys), { d: 4 });
   });
 
-  it("put a strictly larger Timestamp on every write, whatever it changes", async () => {
+  it("increase the Timestamp on every write, even one that changes nothing", async () => {
     const keys = requests.fresh();
     await requests.insert({ ...keys, a: 1 });
     let before = timestampOf((await wire.send("GET", requests.at(keys))).header("etag")!);
@@ -166,7 +166,7 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("may be tunnelled through POST", async () => {
+  it("may be tunneled through POST", async () => {
     const keys = requests.fresh();
     const tunnel = (method: string, body?: object, headers = {}) =>
       wire.send("POST", requests.at(keys), {
@@ -194,7 +194,7 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("go by the keys of the address; others in the body are refused", async () => {
+  it("use the keys of the address, and refuse different keys in the body", async () => {
     const keys = requests.fresh();
     assert.equal((await wire.send("PUT", requests.at(keys), { body: { a: 1 } })).status, 204);
     for (const other of [{ PartitionKey: "q" }, { RowKey: "q" }]) {
@@ -209,7 +209,7 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("are bound by the limits of the merged whole", async () => {
+  it("check the limits of the merged entity", async () => {
     const keys = requests.fresh();
     const names = (from: number, count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${from + i}`, i]));
@@ -235,7 +235,7 @@ describe("Updates and merges", () => {
     assert.deepEqual(Object.keys(await requests.custom(big)).length, 9);
   });
 
-  it("of a missing table answer TableNotFound, also when the entity should be there", async () => {
+  it("on a missing table answer TableNotFound", async () => {
     for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       const answer = await wire.send(method, "/Nobody(PartitionKey='p',RowKey='r')", {
         body: method === "DELETE" ? undefined : {},
@@ -247,14 +247,14 @@ describe("Updates and merges", () => {
 });
 
 describe("Tables", () => {
-  it("are found whatever the case of their name", async () => {
+  it("are found in any case of their name", async () => {
     const keys = requests.fresh();
     const other = `/${table.toUpperCase()}`;
     assert.equal((await wire.send("POST", other, { body: keys })).status, 201);
     assert.equal((await wire.send("GET", requests.at(keys))).status, 200);
   });
 
-  it("keep properties apart by the case of their names, and take letters of any script", async () => {
+  it("distinguish property names by case, and accept letters of any script", async () => {
     const keys = requests.fresh();
     const body = { ...keys, Birthday: 1, birthday: 2, 啊齄丂狛狜: "x", _a1: true, ÄÖ: 1.5 };
     await requests.insert(body);
@@ -268,7 +268,7 @@ describe("Tables", () => {
   });
 });
 
-/** Without the fraction's missing zeros, texts of times sort as times do. */
+/** With the fraction's missing zeros filled in and without its point, texts of times sort like times. */
 function sortable(timestamp: string): string {
   const [seconds = "", fraction = ""] = timestamp.slice(0, -1).split(".");
   return seconds + fraction.padEnd(7, "0");

@@ -22,7 +22,7 @@ export class EntityRequests {
     this.#table = table;
   }
 
-  /** Keys nobody used before. */
+  /** New keys. */
   fresh(): Keys {
     return { PartitionKey: "p", RowKey: `row${this.#rows++}` };
   }

@@ -14,12 +14,12 @@ import { readBatch, sendChangeset } from "./table-batch.ts";
 import { accountSas, tableSas } from "./table-sas.ts";
 import { TableWire } from "./table-wire.ts";
 
-/** What cases work with: a server over an engine that fails on demand, a table with entity (p, r). */
+/** The environment of a case: a server over an engine that fails on demand, and a table with entity (p, r). */
 interface Lab {
   readonly server: LocalServer;
   readonly wire: TableWire;
   readonly target: { url: string; account: string; key: string };
-  /** An account of the same server that is switched off. */
+  /** A disabled account of the same server. */
   readonly disabled: TableWire;
   readonly engine: FaultyEngine;
 }
@@ -120,7 +120,7 @@ const CASES: Partial<Record<ErrorCode, (lab: Lab) => Promise<HttpAnswer | string
     }),
 };
 
-/** Codes that the places below name for other services. */
+/** Codes that the sources below use for other services. */
 const OF_OTHERS: readonly ErrorCode[] = [
   "BlockListTooLong",
   "Crc64Mismatch",
@@ -129,7 +129,7 @@ const OF_OTHERS: readonly ErrorCode[] = [
   "UnsupportedXmlNode",
 ];
 
-/** Where the Table service takes its codes from. */
+/** The sources from which the Table service takes its codes. */
 const SOURCES =
   /^(protocol\/src\/(?!errors)|server\/src\/(table|auth|xml)\/|server\/src\/http\/(error-response|address|front|version|cors)\.ts$)/;
 
@@ -163,7 +163,7 @@ describe("Every error code of the Table service", () => {
   });
 
   for (const [code, request] of Object.entries(CASES)) {
-    it(`${code} is answered to a request of this list`, async () => {
+    it(`${code} is returned to a request of this list`, async () => {
       const answer = await request(lab);
       if (typeof answer === "string") return assert.equal(answer, code);
       const refusal = readRefusal(answer);
@@ -173,7 +173,7 @@ describe("Every error code of the Table service", () => {
     });
   }
 
-  it("InvalidHttpVerb is out of reach for verbs that the parser of node:http refuses", async () => {
+  it("InvalidHttpVerb cannot be reached by verbs that the parser of node:http refuses", async () => {
     const { status, headers, body } = await lab.wire.send("BREW", "/People");
     assert.equal(status, 400);
     assert.deepEqual(headers, [["Connection", "close"]]);
@@ -186,7 +186,7 @@ describe("Every error code of the Table service", () => {
   });
 });
 
-/** The codes that some source names as a string. */
+/** The codes that appear as strings in one of the sources. */
 function namedCodes(): ErrorCode[] {
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const files = ["protocol/src", "server/src"].flatMap((folder) =>

@@ -10,10 +10,10 @@ import { type Exchange, inject, type Message, parseTranscripts } from "./raw-exc
 const transcripts = readFileSync(new URL("./table-exchanges.txt", import.meta.url), "utf8");
 const exchanges = new Map(parseTranscripts(transcripts).map((each) => [each.number, each]));
 
-/** The instant every transcript is signed for. */
+/** The instant that every transcript is signed for. */
 const clock = { now: () => Date.parse("2021-01-06T01:01:30Z") };
 
-/** The exchanges, or requests like them, that lead to where each exchange begins. */
+/** The exchanges, or requests like them, that create the state each exchange starts from. */
 const BEFORE: Record<number, (request: Send) => Promise<void>> = {
   3: create("People"),
   5: create("beta", "people", "alpha"),
@@ -67,7 +67,7 @@ describe("The Table service answers as recorded:", () => {
       });
       const handle = services.handles.get("table")!;
       await BEFORE[exchange.number]?.(new Send(handle));
-      // One token is good for HTTPS alone; that the connection is TLS is all that matters to it.
+      // One token is valid for HTTPS only; being told that the connection is TLS is enough for it.
       const answer = await inject(handle, exchange.request, exchange.number === 28);
       check(answer, exchange);
       await services.close();
@@ -96,9 +96,9 @@ function check(answer: Message & { status: number }, { response }: Exchange): vo
   );
 }
 
-/** How bytes are counted is the transport's affair; the product token is ours. */
+/** Framing is up to the transport; the product token is ours. */
 const FRAMING = new Set(["transfer-encoding", "content-length", "server"]);
-/** Sent on more answers than recorded, which COMPATIBILITY.md lists. */
+/** Sent on more answers than recorded; COMPATIBILITY.md lists them. */
 const OURS = new Set([
   "content-length",
   "server",
@@ -109,7 +109,7 @@ const OURS = new Set([
   "cache-control",
 ]);
 
-/** What differs from run to run: ids, times, boundaries. */
+/** Replaces what differs from run to run: ids, times, boundaries. */
 function generalised(text: string): string {
   return text
     .replace(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b(?=$|\\n|\n)/g, "ID")
@@ -119,7 +119,7 @@ function generalised(text: string): string {
     .replace(/(batchresponse|changesetresponse)_[-\w]*?(?=--|\r|\n|$)/g, "$1_G");
 }
 
-/** Requests that prepare a state, signed by nobody's care: through the recorded ones where possible. */
+/** Requests that prepare a state, by way of the recorded ones where possible. */
 class Send {
   readonly #handle: Handle;
 
@@ -132,7 +132,7 @@ class Send {
     assert.ok(answer.status < 300, answer.body);
   }
 
-  /** With the recorded signature of that path: bodies are not signed. */
+  /** With the recorded signature of that path, because bodies are not signed. */
   insert(body: string): Promise<void> {
     return this.#like(7, body);
   }
@@ -163,7 +163,7 @@ function create(...names: string[]): (send: Send) => Promise<void> {
   };
 }
 
-/** With the table there and one recorded insert made. */
+/** After creating the table and making one recorded insert. */
 function after(number: number): (send: Send) => Promise<void> {
   return async (send) => {
     await send.createTable("People");

@@ -65,7 +65,7 @@ describe("Insert Entity", () => {
     );
   }
 
-  it("answers 204 with addresses, if that is preferred", async () => {
+  it("answers 204 with addresses if Prefer asks for no content", async () => {
     const keys = requests.fresh();
     const answer = await requests.insert(keys, NO_CONTENT);
     assert.equal(answer.status, 204);
@@ -93,7 +93,7 @@ describe("Insert Entity", () => {
     assert.equal((read.json() as { PartitionKey: string }).PartitionKey, keys.PartitionKey);
   });
 
-  it("ignores Timestamp, control information and what is null", async () => {
+  it("ignores Timestamp, control information and null properties", async () => {
     const keys = requests.fresh();
     const answer = await requests.insertText(
       `\ufeff{"odata.etag":"x","odata.type":"a.b","odata.id":"c","odata.editLink":"d","odata.metadata":"e",${textOf(keys)},` +
@@ -107,7 +107,7 @@ describe("Insert Entity", () => {
     assert.notEqual(Timestamp, "1999-01-01T00:00:00Z");
   });
 
-  it("reads names that are escaped, as some clients write all that is not ASCII", async () => {
+  it("decodes escaped property names, as some clients write all that is not ASCII", async () => {
     const keys = requests.fresh();
     const answer = await requests.insertText(
       `{"caf\\u00e9":"a","\\u0050artitionKey":"p","RowKey":"${keys.RowKey}","b\\u00fc\\u0040odata.type":"Edm.Int64","b\\u00fc":"7","n":1}`,
@@ -116,7 +116,7 @@ describe("Insert Entity", () => {
     assert.deepEqual(await requests.custom(keys), { café: "a", bü: "7", n: 1 });
   });
 
-  it("ignores a condition", async () => {
+  it("ignores If-Match", async () => {
     assert.equal((await requests.insert(requests.fresh(), ANY)).status, 201);
   });
 
@@ -153,7 +153,7 @@ describe("Insert Entity", () => {
     "no RowKey": ['{"PartitionKey":"p"}', needValue],
     "a key that is null": ['{"PartitionKey":"p","RowKey":null}', needValue],
     "a key that is a number": ['{"PartitionKey":1,"RowKey":"r"}', input()],
-    "a key that is no string by its annotation": [
+    "a key annotated as another type than string": [
       '{"PartitionKey@odata.type":"Edm.Int32","PartitionKey":"1","RowKey":"r"}',
       input(),
     ],
@@ -177,11 +177,11 @@ describe("Insert Entity", () => {
       '{"PartitionKey":"p","RowKey":"\\t"}',
       { status: 400, code: "OutOfRangeInput" },
     ],
-    "a control character behind DEL in a key": [
+    "a C1 control character in a key": [
       '{"PartitionKey":"p","RowKey":"\\u0085"}',
       { status: 400, code: "OutOfRangeInput" },
     ],
-    "half a surrogate pair in a key": [
+    "an unpaired surrogate in a key": [
       '{"PartitionKey":"p","RowKey":"\\ud800"}',
       { status: 400, code: "OutOfRangeInput" },
     ],
@@ -208,10 +208,10 @@ describe("Insert Entity", () => {
       `{${KEYS},"t@odata.type":"Edm.DateTime","t":"0001-01-01T00:00:00Z"}`,
       outOfRange("t", "01/01/0001 00:00:00"),
     ],
-    "a date that is none": [`{${KEYS},"t@odata.type":"Edm.DateTime","t":"soon"}`, input()],
+    "an invalid date": [`{${KEYS},"t@odata.type":"Edm.DateTime","t":"soon"}`, input()],
     "an empty date": [`{${KEYS},"t@odata.type":"Edm.DateTime","t":""}`, input()],
-    "a guid that is none": [`{${KEYS},"g@odata.type":"Edm.Guid","g":"{c9da6455}"}`, input()],
-    "a binary that is no base64": [`{${KEYS},"x@odata.type":"Edm.Binary","x":"A"}`, input()],
+    "an invalid guid": [`{${KEYS},"g@odata.type":"Edm.Guid","g":"{c9da6455}"}`, input()],
+    "a binary that is not base64": [`{${KEYS},"x@odata.type":"Edm.Binary","x":"A"}`, input()],
     "an Int64 beyond its range": [
       `{${KEYS},"l@odata.type":"Edm.Int64","l":"9223372036854775808"}`,
       input(),
@@ -219,7 +219,7 @@ describe("Insert Entity", () => {
     "an Int32 beyond its range": [`{${KEYS},"i@odata.type":"Edm.Int32","i":2147483648}`, input()],
     "an integer beyond Int32 without annotation": [`{${KEYS},"i":2147483648}`, input()],
     "a Double beyond its range": [`{${KEYS},"d":1e999}`, input()],
-    "a type that is none": [`{${KEYS},"a@odata.type":"Edm.Decimal","a":"1"}`, input()],
+    "an unknown type": [`{${KEYS},"a@odata.type":"Edm.Decimal","a":"1"}`, input()],
     "an object as value": [`{${KEYS},"a":{}}`, input()],
     "an array as value": [`{${KEYS},"a":[1]}`, input()],
     "a name given twice": [
@@ -234,25 +234,25 @@ describe("Insert Entity", () => {
       `{${KEYS},"RowKey":"x"}`,
       { status: 400, code: "DuplicatePropertiesSpecified" },
     ],
-    "no object": ["[1]", input()],
-    "no JSON": ["PartitionKey=p", input()],
+    "an array instead of an object": ["[1]", input()],
+    "text that is not JSON": ["PartitionKey=p", input()],
     "JSON cut off": [`{${KEYS}`, input()],
-    "something behind the object": [`{${KEYS}} true`, input()],
+    "text after the object": [`{${KEYS}} true`, input()],
     "deep nesting": [`{${KEYS},"a":${"[".repeat(100_000)}`, input()],
     nothing: ["", input()],
   };
   for (const [what, [body, refusal]] of Object.entries(refusals)) {
-    it(`is refused ${what}`, async () => {
+    it(`refuses a body with ${what}`, async () => {
       assertRefused(await requests.insertText(body), refusal, "json");
     });
   }
 
-  it("is refused a body that is no UTF-8", async () => {
+  it("refuses a body that is not UTF-8", async () => {
     const body = Buffer.concat([Buffer.from(`{${KEYS},"a":"`), Buffer.of(0xff), Buffer.from('"}')]);
     assertRefused(await wire.send("POST", `/${table}`, { body }), input());
   });
 
-  it("is refused keys that are taken", async () => {
+  it("refuses keys that exist", async () => {
     const keys = requests.fresh();
     await requests.insert(keys);
     assertRefused(await requests.insert(keys, NO_CONTENT), {
@@ -262,7 +262,7 @@ describe("Insert Entity", () => {
     });
   });
 
-  it("is refused another content type, and reads a body without one as JSON", async () => {
+  it("refuses other content types, and reads a body without one as JSON", async () => {
     for (const [type, code] of [
       ["text/plain", "MediaTypeNotSupported"],
       ["application/atom+xml", "AtomFormatNotSupported"],
@@ -280,7 +280,7 @@ describe("Insert Entity", () => {
     assert.equal((await requests.insert(requests.fresh(), { "Content-Type": type })).status, 201);
   });
 
-  it("takes a chunked body", async () => {
+  it("accepts a chunked body", async () => {
     const keys = requests.fresh();
     const body = JSON.stringify(keys);
     const answer = await wire.send("POST", `/${table}`, {
@@ -291,7 +291,7 @@ describe("Insert Entity", () => {
   });
 });
 
-/** The members of an object, as they stand in JSON. */
+/** The members of an object, as JSON. */
 function textOf(keys: object): string {
   return JSON.stringify(keys).slice(1, -1);
 }

@@ -10,9 +10,9 @@ import { type Movie, makeUpMovies, readMovies } from "./movies.ts";
 import { TableWire } from "./table-wire.ts";
 
 /*
- * A job on a data set: films by genre and by actor, imported, queried, updated; the server killed in
- * between. The real films are used where they are, which is beside this repository; made-up ones
- * always.
+ * A job on a data set: films by genre and by actor are imported, queried and updated, and the server is killed
+ * in between. Made-up films are always used, and the real ones too if their folder next to this repository
+ * exists.
  */
 
 const REAL = fileURLToPath(new URL("../../../shared/data/movies", import.meta.url));
@@ -21,7 +21,7 @@ const KEY =
 const CONNECTIONS = 32;
 
 describe("Films", () => {
-  it("made up are read from files as they are found", async () => {
+  it("are read from files of every supported shape", async () => {
     const movies = makeUpMovies(40, seededRandom(1));
     await withFolder(async (folder) => {
       mkdirSync(join(folder, "more"));
@@ -45,12 +45,12 @@ describe("Films", () => {
     });
   });
 
-  it("made up are imported by genre and by actor, queried, updated, killed and reopened", async () => {
+  it("that are made up are imported by genre and by actor, queried, updated, and kept when the server is killed", async () => {
     await work(makeUpMovies(120, seededRandom(2)));
   });
 
   if (existsSync(REAL)) {
-    it(`of ${REAL} are imported by genre and by actor, queried, updated, killed and reopened`, async () => {
+    it(`of ${REAL} are imported by genre and by actor, queried, updated, and kept when the server is killed`, async () => {
       await work(readMovies(REAL));
     });
   }
@@ -72,7 +72,7 @@ async function work(movies: readonly Movie[]): Promise<void> {
     await importOneByOne(server, "MoviesByActor", byActor);
     await check(server, byGenre, byActor);
 
-    // Killed while films are being changed: what was acknowledged before is there afterwards.
+    // Killed while films are being updated: every acknowledged update must still be there.
     const busiest = largestPartition(byActor);
     const updated = await updateUntilKilled(server, busiest);
     server = await startRowhouse(folder, ["--silent"]);
@@ -91,12 +91,12 @@ async function work(movies: readonly Movie[]): Promise<void> {
   });
 }
 
-/** A row for each name a film goes by, sorted as a table sorts them. */
+/** A row for each name that a film is stored under, sorted as a table sorts them. */
 function rowsOf(movies: readonly Movie[], names: (movie: Movie) => readonly string[]): Row[] {
   const rows = movies.flatMap((movie, i) =>
     names(movie).map((name) => ({
       PartitionKey: keyOf(name),
-      // Remakes share title and year now and then.
+      // Remakes sometimes share title and year.
       RowKey:
         keyOf(`${String(movie.year).padStart(4, "0")} ${movie.title}`).slice(0, 500) + ` ${i}`,
       Title: movie.title,
@@ -108,7 +108,7 @@ function rowsOf(movies: readonly Movie[], names: (movie: Movie) => readonly stri
   );
 }
 
-/** Keys take neither slashes, number signs and question marks, nor control characters. */
+/** Keys must not contain slashes, backslashes, number signs, question marks or control characters. */
 function keyOf(text: string): string {
   return text.replace(/[/\\#?\p{Cc}\p{Cs}]/gu, "-").slice(0, 500);
 }
@@ -120,7 +120,7 @@ function client({ connectionString }: RowhouseProcess, table: string): TableClie
   });
 }
 
-/** A genre has many films: a hundred go at once. */
+/** A genre has many films, so a hundred are sent at once. */
 async function importByTransaction(table: TableClient, rows: readonly Row[]): Promise<void> {
   await table.createTable();
   const batches: TransactionAction[][] = [];
@@ -139,7 +139,7 @@ async function importByTransaction(table: TableClient, rows: readonly Row[]): Pr
   });
 }
 
-/** Most actors have few films: they go one by one, over many connections. */
+/** Most actors have few films, so they are sent one by one, over many connections. */
 async function importOneByOne(
   server: RowhouseProcess,
   table: string,
@@ -169,7 +169,7 @@ async function importOneByOne(
   });
 }
 
-/** Asks for everything in the four ways a table can be asked, and compares with the films. */
+/** Runs each kind of query, and compares the results with the films. */
 async function check(
   server: RowhouseProcess,
   byGenre: readonly Row[],
@@ -222,7 +222,7 @@ function keyText({ PartitionKey, RowKey }: Row): string {
   return `${PartitionKey}|${RowKey}`;
 }
 
-/** Rates films over and over until the server is gone; answers the last rating acknowledged for each. */
+/** Keeps rating films until the server is gone; returns the last acknowledged rating of each. */
 async function updateUntilKilled(
   server: RowhouseProcess,
   rows: readonly Row[],
@@ -269,7 +269,7 @@ async function atOnce(count: number, work: () => Promise<void>): Promise<void> {
   await Promise.all(Array.from({ length: count }, work));
 }
 
-/** By UTF-16 code units, which is what JavaScript compares and tables sort by. */
+/** By UTF-16 code units, which is how JavaScript compares and tables sort. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

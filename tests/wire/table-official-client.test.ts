@@ -66,11 +66,11 @@ describe("The official client's service client", () => {
       true,
     );
     for (const name of names) await service.deleteTable(name);
-    // It takes "exists already" and "is not there" for success.
+    // The client treats TableAlreadyExists and ResourceNotFound as success.
     await service.deleteTable(names[0]!);
   });
 
-  it("reads and changes the properties", async () => {
+  it("reads and changes the service properties", async () => {
     const before = await service.getProperties();
     assert.equal(before.hourMetrics?.version, "1.0");
     const rule = {
@@ -90,14 +90,14 @@ describe("The official client's service client", () => {
     assert.deepEqual((await service.getProperties()).cors ?? [], []);
   });
 
-  it("asks the secondary for its statistics", async () => {
+  it("reads the statistics from the secondary", async () => {
     const { pathname } = new URL(target.url);
     const url = target.url.replace(pathname, `${pathname}-secondary`);
     const secondary = new TableServiceClient(url, credential, options);
     assert.equal((await secondary.getStatistics()).geoReplication?.status, "live");
   });
 
-  it("learns the service's codes", async () => {
+  it("reports the service's error codes", async () => {
     assert.deepEqual(await refusalOf(service.createTable("1")), {
       status: 400,
       code: "OutOfRangeInput",
@@ -181,7 +181,7 @@ describe("The official client's table client", () => {
     });
   });
 
-  it("queries with filters, and goes on from a continuation token with another client", async () => {
+  it("queries with filters, and another client continues from its continuation token", async () => {
     const table = await newTable();
     const actions: TransactionAction[] = Array.from({ length: 40 }, (_, i) => [
       "create",
@@ -222,7 +222,7 @@ describe("The official client's table client", () => {
     );
   });
 
-  it("submits transactions, and learns which action failed", async () => {
+  it("submits transactions, and reports their error codes", async () => {
     const table = await newTable();
     const transaction = new TableTransaction();
     transaction.createEntity({ partitionKey: "p", rowKey: "1", v: 1 });
@@ -256,7 +256,7 @@ describe("The official client's table client", () => {
     await table.submitTransaction(many.slice(0, 100));
   });
 
-  it("keeps access policies and signs with them", async () => {
+  it("stores access policies and signs with them", async () => {
     const table = await newTable();
     // The client sends whole seconds.
     const expiry = new Date(Math.floor(Date.now() / 1000) * 1000 + 3_600_000);
@@ -282,7 +282,7 @@ describe("The official client's table client", () => {
     });
   });
 
-  it("signs for a range of keys, and writes transactions with that", async () => {
+  it("signs for a range of keys, and writes transactions within it", async () => {
     const table = await newTable();
     const token = generateTableSas(table.tableName, credential, {
       permissions: { query: true, add: true },

@@ -48,7 +48,7 @@ describe("Create Table", () => {
     }
   });
 
-  it("answers 204 with addresses instead, if that is preferred", async () => {
+  it("answers 204 with addresses if Prefer asks for no content", async () => {
     const name = target.name();
     const answer = await create(name, NO_CONTENT);
     assert.equal(answer.status, 204);
@@ -58,7 +58,7 @@ describe("Create Table", () => {
     assert.equal(answer.header("content-type"), undefined);
   });
 
-  it("says which preference it followed, on refusals too", async () => {
+  it("returns the preference that it followed, even on refusals", async () => {
     const name = target.name();
     const content = await create(name, { Prefer: "return-content" });
     assert.equal(content.status, 201);
@@ -68,7 +68,7 @@ describe("Create Table", () => {
     assert.equal(refused.header("preference-applied"), "return-no-content");
   });
 
-  it("is refused a name that is taken in any case", async () => {
+  it("refuses a name that exists in any case", async () => {
     const name = await target.table();
     assertRefused(await create(name.toLowerCase()), {
       status: 409,
@@ -105,12 +105,12 @@ describe("Create Table", () => {
     ["", input],
   ];
   for (const [name, refusal] of refusals) {
-    it(`is refused the name "${name}"`, async () => {
+    it(`refuses the name "${name}"`, async () => {
       assertRefused(await create(name), refusal, "json");
     });
   }
 
-  it("takes names of 3 and of 63 characters", async () => {
+  it("accepts names of 3 and of 63 characters", async () => {
     for (const name of [`A${Date.now() % 90}9`.slice(0, 3), `T${"x".repeat(62)}`]) {
       const answer = await create(name);
       assert.equal(answer.status, 201, name);
@@ -118,7 +118,7 @@ describe("Create Table", () => {
     }
   });
 
-  it("is refused a body without a name", async () => {
+  it("refuses a body without a name", async () => {
     for (const body of ["{}", '{"TableName":null}', '{"TableName":7}', "[]", "", "{"]) {
       assertRefused(
         await wire.send("POST", "/Tables", {
@@ -133,7 +133,7 @@ describe("Create Table", () => {
     }
   });
 
-  it("is refused a condition", async () => {
+  it("refuses If-Match", async () => {
     assertRefused(await create(target.name(), { "If-Match": "*" }), {
       status: 400,
       code: "InvalidInput",
@@ -144,7 +144,7 @@ describe("Create Table", () => {
 });
 
 describe("Query Tables", () => {
-  it("lists names in the order of their lower case, whatever the level", async () => {
+  it("lists names in the order of their lower case, at every metadata level", async () => {
     const names = [target.name(), target.name(), target.name()].map((name, i) => `Z${i}${name}`);
     for (const name of [names[2]!, names[0]!.toUpperCase(), names[1]!]) await create(name);
     const filter = encodeURIComponent("TableName ge 'Z0' and TableName lt 'Z{'");
@@ -174,7 +174,7 @@ describe("Query Tables", () => {
     for (const { TableName } of bare.items()) await wire.send("DELETE", `/Tables('${TableName}')`);
   });
 
-  it("pages by $top, also when the next table is gone when it is asked for", async () => {
+  it("pages by $top, even if the next table was deleted in between", async () => {
     const prefix = target.name();
     const names = ["a", "b", "c", "d", "e"].map((letter) => prefix + letter);
     for (const name of names) await create(name);
@@ -197,7 +197,7 @@ describe("Query Tables", () => {
     for (const name of names) await wire.send("DELETE", `/Tables('${name}')`);
   });
 
-  it("takes $top from 0 to 1000", async () => {
+  it("accepts $top from 0 to 1000", async () => {
     await target.table();
     const none = await wire.send("GET", "/Tables?$top=0");
     assert.deepEqual(none.items(), []);
@@ -211,7 +211,7 @@ describe("Query Tables", () => {
     }
   });
 
-  it("reads the continuation of the cloud, creation stamp included", async () => {
+  it("accepts a continuation token of the cloud, with its creation stamp", async () => {
     const answer = await wire.send(
       "GET",
       "/Tables?NextTableName=1!40!dGFibGUzNTg2MTlkMgEwMWQzNTljZGFiMWI3OTg1",
@@ -224,8 +224,8 @@ describe("Query Tables", () => {
   });
 });
 
-describe("Get one table", () => {
-  it("answers the table as it was created, found in any case", async () => {
+describe("Get Table", () => {
+  it("returns the table with its name as created, found in any case", async () => {
     const name = await target.table();
     const answer = await wire.send("GET", `/Tables('${name.toLowerCase()}')`);
     assert.equal(answer.status, 200);
@@ -237,7 +237,7 @@ describe("Get one table", () => {
     assert.equal(bare.text, `{"TableName":"${name}"}`);
   });
 
-  it("answers ResourceNotFound for one that is not there", async () => {
+  it("answers ResourceNotFound for a missing table", async () => {
     assertRefused(await wire.send("GET", "/Tables('Nobody')"), {
       status: 404,
       code: "ResourceNotFound",
@@ -247,7 +247,7 @@ describe("Get one table", () => {
 });
 
 describe("Delete Table", () => {
-  it("takes the entities and the policies along, and frees the name", async () => {
+  it("removes the entities and the policies too, and frees the name", async () => {
     const name = await target.tableOf({ PartitionKey: "p", RowKey: "r" });
     const policy =
       "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier></SignedIdentifiers>";
@@ -263,14 +263,14 @@ describe("Delete Table", () => {
     assert.match((await wire.sendXml("GET", `/${name}?comp=acl`)).text, /<SignedIdentifiers \/>$/);
   });
 
-  it("answers ResourceNotFound for one that is not there", async () => {
+  it("answers ResourceNotFound for a missing table", async () => {
     assertRefused(await wire.send("DELETE", "/Tables('Nobody')"), {
       status: 404,
       code: "ResourceNotFound",
     });
   });
 
-  it("is refused a condition, and deletes nothing then", async () => {
+  it("refuses If-Match, and then deletes nothing", async () => {
     const name = await target.table();
     assertRefused(
       await wire.send("DELETE", `/Tables('${name}')`, { headers: { "If-Match": "*" } }),

@@ -144,20 +144,20 @@ describe("A filter", () => {
     });
   }
 
-  it("as long as a URL may be is read", async () => {
+  it("of more than 32 KiB is accepted", async () => {
     const clauses = Array.from({ length: 1200 }, (_, i) => `RowKey eq 'row${i}'`);
     const filter = `PartitionKey eq 'p' and (${clauses.join(" or ")} or RowKey eq 'bare')`;
     assert.equal(encodeURIComponent(filter).length > 32 * 1024, true);
     assert.deepEqual(rowKeys(await query(table, { filter })), ["bare"]);
   });
 
-  it("comes with + or %20 for a space, and $ escaped or not", async () => {
+  it("may encode a space as + or %20, and $ escaped or not", async () => {
     for (const path of ["?%24filter=RowKey+eq+'bare'", "?$filter=RowKey%20eq%20%27bare%27"]) {
       assert.deepEqual(rowKeys(await wire.send("GET", `/${table}${path}`)), ["bare"]);
     }
   });
 
-  it("may come once only", async () => {
+  it("is refused twice in one query, as are unknown $ options", async () => {
     assertRefused(await wire.send("GET", `/${table}?$filter=b&$filter=i`), plain);
     assertRefused(await wire.send("GET", `/${table}?$magic=1`), plain);
     assert.equal((await wire.send("GET", `/${table}?$filter=&$select=&$top=&other=1`)).status, 200);
@@ -165,7 +165,7 @@ describe("A filter", () => {
 });
 
 describe("A list", () => {
-  it("names its metadata once, and ETags per entity but at nometadata", async () => {
+  it("has the ETag of each entity, except with nometadata", async () => {
     const table = await target.tableOf({ PartitionKey: "p", RowKey: "r", v: 1 });
     const minimal = await query(table, {});
     const [item] = minimal.items();
@@ -198,7 +198,7 @@ describe("A list", () => {
     ]);
   });
 
-  it("shows what is selected, null for what an entity lacks", async () => {
+  it("contains the selected properties, null for those that an entity lacks", async () => {
     const table = await target.tableOf(
       { PartitionKey: "p", RowKey: "1", age: 7 },
       { PartitionKey: "p", RowKey: "2", sex: "f" },
@@ -218,7 +218,7 @@ describe("A list", () => {
     assertRefused(await query(table, { select: "a-b" }), { status: 400, code: "InvalidInput" });
   });
 
-  it("is empty where nothing matches, also where both keys are given", async () => {
+  it("is empty if nothing matches, even if both keys are given", async () => {
     const table = await target.table();
     for (const filter of ["", "PartitionKey eq 'p' and RowKey eq 'r'"]) {
       const answer = await query(table, { filter }, NOMETADATA);
@@ -256,7 +256,7 @@ describe("Pages", () => {
     }
   });
 
-  it("hold $top entities and name the next one", async () => {
+  it("contain $top entities, and their token names the next one", async () => {
     const first = await query(table, { top: 3 });
     assert.deepEqual(rowKeys(first), rows.slice(0, 3));
     assert.equal(first.header("x-ms-continuation-nextpartitionkey"), token("p0"));
@@ -268,7 +268,7 @@ describe("Pages", () => {
     }
   });
 
-  it("end without a token when the last one is exactly full", async () => {
+  it("end without a token if the last one is exactly full", async () => {
     for (const filter of ["", "PartitionKey eq 'p2'"]) {
       const answer = await query(table, { filter, top: filter ? 4 : 12 });
       assert.equal(answer.items().length, filter ? 4 : 12);
@@ -276,7 +276,7 @@ describe("Pages", () => {
     }
   });
 
-  it("follow a filter, a key range and a list of keys alike", async () => {
+  it("work alike for a filter, a key range and a list of keys", async () => {
     for (const [filter, expected] of [
       ["odd", rows.filter((_, i) => i % 2 === 1)],
       ["RowKey ge 'r03' and RowKey lt 'r09'", rows.slice(3, 9)],
@@ -299,7 +299,7 @@ describe("Pages", () => {
     }
   });
 
-  it("lose and repeat nothing when entities go and come between them", async () => {
+  it("lose and repeat nothing when entities are deleted and inserted between them", async () => {
     const own = await target.table();
     for (const row of rows) await target.insert(own, { PartitionKey: "p", RowKey: row });
     const seen: string[] = [];
@@ -310,7 +310,7 @@ describe("Pages", () => {
       const row = answer.header("x-ms-continuation-nextrowkey");
       if (!row) break;
       next = `&NextPartitionKey=${token("p")}&NextRowKey=${row}`;
-      // The entity the token names is gone when the token comes back.
+      // The entity that the token names is deleted before the token is used.
       const gone = rows[(page + 1) * 3]!;
       await wire.send("DELETE", `/${own}(PartitionKey='p',RowKey='${gone}')`, {
         headers: { "If-Match": "*" },
@@ -325,7 +325,7 @@ describe("Pages", () => {
     assert.equal(new Set(seen).size, seen.length);
   });
 
-  it("begin where a token says, be it written by us, by the cloud or by hand", async () => {
+  it("start where the token says, whether it was written by Rowhouse, by the cloud or by hand", async () => {
     for (const [next, expected] of [
       [`&NextPartitionKey=${token("p1")}&NextRowKey=${token("r06")}`, "r06"],
       [`&NextPartitionKey=${token("p1")}&NextRowKey=${encodeURIComponent(token("r055"))}`, "r06"],
@@ -340,7 +340,7 @@ describe("Pages", () => {
     assert.deepEqual(rowKeys(await query(table, {}, {}, `&NextPartitionKey=${token("q")}`)), []);
   });
 
-  it("are refused a token that nobody wrote", async () => {
+  it("refuse an invalid token", async () => {
     for (const next of [
       "&NextPartitionKey=p1",
       "&NextPartitionKey=1!5!cDE-",
@@ -357,7 +357,7 @@ describe("Pages", () => {
     }
   });
 
-  it("carry keys of any kind in their tokens", async () => {
+  it("carry keys with any characters in their tokens", async () => {
     const own = await target.table();
     const keys = ["partition1-ô- -'-\"-%20-%27-pk", "𝒳+~~", "\u00ff\u00ff\u00ff>>>"].sort(compare);
     for (const key of keys) await target.insert(own, { PartitionKey: key, RowKey: key });
@@ -365,7 +365,7 @@ describe("Pages", () => {
     assert.deepEqual((await everyPage(own, { top: 1 })).flat(), ["", ...keys]);
   });
 
-  it("send no row key where it is empty", async () => {
+  it("omit the next row key if it is empty", async () => {
     const own = await target.tableOf(
       { PartitionKey: "a", RowKey: "x" },
       { PartitionKey: "b", RowKey: "" },
@@ -376,7 +376,7 @@ describe("Pages", () => {
     assert.deepEqual((await everyPage(own, { top: 1 })).flat(), ["x", ""]);
   });
 
-  it("hold a thousand entities when nothing else is asked for", async () => {
+  it("contain a thousand entities by default", async () => {
     const own = await target.table();
     const keys = Array.from({ length: 1001 }, (_, i) => `k${String(i).padStart(4, "0")}`);
     const bytes = keys.map((key) =>
@@ -394,7 +394,7 @@ describe("Pages", () => {
     assert.deepEqual(pages.flat(), keys);
   });
 
-  it("end early where entities are large, and go on behind", async () => {
+  it("end early if entities are large, and continue after them", async () => {
     const own = await target.table();
     const large = Object.fromEntries(
       Array.from({ length: 14 }, (_, i) => [`s${i}`, "x".repeat(32_000)]),
@@ -430,7 +430,7 @@ function query(
   return wire.send("GET", `/${table}()?${options.filter(Boolean).join("&")}${next}`, { headers });
 }
 
-/** The row keys of page after page, as a client loops. */
+/** The row keys of page after page, as a client reads them. */
 async function everyPage(table: string, options: Options): Promise<string[][]> {
   const pages: string[][] = [];
   let next = "";
@@ -454,7 +454,7 @@ function token(key: string): string {
   return `1!${text.length}!${text}`;
 }
 
-/** By UTF-16 code units, which is what JavaScript compares. */
+/** By UTF-16 code units, which is how JavaScript compares. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -9,7 +9,7 @@ const { wire } = target;
 
 const NOMETADATA = { Accept: "application/json;odata=nometadata" };
 
-describe("What is no operation", () => {
+describe("A request that matches no operation", () => {
   const allowed: readonly (readonly [string, string, string])[] = [
     ["PUT", "/Tables", "GET, POST"],
     ["PATCH", "/Tables('People')", "GET, DELETE"],
@@ -22,7 +22,7 @@ describe("What is no operation", () => {
     ["POST", "/?restype=service&comp=properties", "GET, PUT"],
   ];
   for (const [method, path, methods] of allowed) {
-    it(`${method} ${path} is answered 405, with the methods there are`, async () => {
+    it(`${method} ${path} is answered with 405 and the allowed methods`, async () => {
       const answer = await wire.send(method, path, { body: method === "HEAD" ? undefined : "{}" });
       assert.equal(answer.status, 405);
       assert.equal(answer.header("x-ms-error-code"), "MethodNotAllowed");
@@ -39,7 +39,7 @@ describe("What is no operation", () => {
     "$count=true",
   ];
   for (const option of unsupported) {
-    it(`${option} is answered 501`, async () => {
+    it(`${option} is answered with 501`, async () => {
       const name = await target.table();
       assertRefused(await wire.send("GET", `/${name}?${option}`), {
         status: 501,
@@ -49,7 +49,7 @@ describe("What is no operation", () => {
     });
   }
 
-  it("Segments behind a table are answered 501 where OData has them, else 400", async () => {
+  it("a segment after a table is answered with 501 if OData defines it, else with 400", async () => {
     for (const [path, status, code] of [
       ["/People/$count", 501, "NotImplemented"],
       ["/People(PartitionKey='p',RowKey='r')/$links", 501, "NotImplemented"],
@@ -59,14 +59,14 @@ describe("What is no operation", () => {
     }
   });
 
-  it("An unknown comp is answered 400", async () => {
+  it("an unknown comp is answered with 400", async () => {
     assertRefused(await wire.send("GET", "/People?comp=magic"), {
       status: 400,
       code: "InvalidQueryParameterValue",
     });
   });
 
-  it("The service document and the metadata say what there is", async () => {
+  it("except for the service document and $metadata, which describe the service", async () => {
     assert.deepEqual((await wire.send("GET", "/", { headers: NOMETADATA })).json(), {
       value: [{ name: "Tables", url: "Tables" }],
     });

@@ -4,15 +4,15 @@ import type { Call, TableWire } from "./table-wire.ts";
 /** A request that an operation answers with success, on a server with the table `People`. */
 export interface Sample {
   readonly method: string;
-  /** Below the account. `{id}` stands for letters and digits nobody used before. */
+  /** Below the account. `{id}` is replaced by new letters and digits. */
   readonly path: string;
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What must be there, as another request. */
+  /** A request to send first, for what must exist. */
   readonly before?: Sample;
-  /** Whether something changes by it. */
+  /** Whether it changes anything. */
   readonly writes: boolean;
-  /** The answer when the table it names is missing; undefined when it names none. */
+  /** The error code if the table it names is missing; undefined if it names none. */
   readonly withoutTable?: "TableNotFound" | "ResourceNotFound";
   /** Answered at the secondary endpoint only. */
   readonly secondary?: true;
@@ -20,15 +20,15 @@ export interface Sample {
   readonly rights: Rights;
 }
 
-/** What each kind of credential needs, written down from the protocol and not from the operations. */
+/** What each kind of credential needs, derived from the protocol and not from the operations. */
 export interface Rights {
-  /** `srt` and the least `sp` of an account SAS, and a letter that does as well; none may when absent. */
+  /** `srt` and the minimal `sp` of an account SAS, and a letter that suffices instead; absent if none suffices. */
   readonly account?: {
     readonly types: string;
     readonly permissions: string;
     readonly alternative?: string;
   };
-  /** The least `sp` of a table SAS; none may when absent. */
+  /** The minimal `sp` of a table SAS; absent if none suffices. */
   readonly table?: string;
   readonly bearer: "reader" | "contributor" | "hidden";
 }
@@ -175,7 +175,7 @@ export interface Drawn {
   readonly method: string;
   readonly path: string;
   readonly call: Call;
-  /** Sends what must be there before. */
+  /** Sends the request for what must exist. */
   prepare(wire: TableWire): Promise<void>;
 }
 

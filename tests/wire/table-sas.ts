@@ -4,7 +4,7 @@ import { hmac } from "./table-wire.ts";
 /** Parameters of a shared access signature, as the protocol names them. */
 export type SasFields = Readonly<Record<string, string | undefined>>;
 
-/** A service SAS of one table, as query text. Default: everything, for an hour, by the newest rules. */
+/** A service SAS of one table, as query text. Default: all permissions, for an hour, by the newest rules. */
 export function tableSas(target: TableTarget, table: string, fields: SasFields = {}): string {
   const all: SasFields = { sv: "2019-02-02", sp: "raud", se: inMinutes(60), tn: table, ...fields };
   const { sp, st, se, si, sip, spr, sv, spk, srk, epk, erk } = all;
@@ -13,7 +13,7 @@ export function tableSas(target: TableTarget, table: string, fields: SasFields =
   return printSas(all, hmac(target.key, text));
 }
 
-/** An account SAS, as query text. Default: everything in tables, for an hour. */
+/** An account SAS, as query text. Default: all permissions on tables, for an hour. */
 export function accountSas(target: TableTarget, fields: SasFields = {}): string {
   const all: SasFields = {
     sv: "2019-02-02",
@@ -29,7 +29,7 @@ export function accountSas(target: TableTarget, fields: SasFields = {}): string 
   return printSas(all, hmac(target.key, `${lines.join("\n")}\n`));
 }
 
-/** A time from now, in the form that `st` and `se` have. */
+/** A time from now, in the form of `st` and `se`. */
 export function inMinutes(minutes: number): string {
   return `${new Date(Date.now() + minutes * 60_000).toISOString().slice(0, 19)}Z`;
 }

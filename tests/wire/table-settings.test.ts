@@ -14,7 +14,7 @@ describe("Table ACL", () => {
     `<SignedIdentifiers>${identifiers.join("")}</SignedIdentifiers>`;
   const DECLARATION = '\ufeff<?xml version="1.0" encoding="utf-8"?>';
 
-  it("keeps up to five policies, with seven fraction digits and without what is empty", async () => {
+  it("stores up to five policies, with seven fraction digits and without empty fields", async () => {
     const name = await target.table();
     const set = await acl(
       "PUT",
@@ -80,7 +80,7 @@ describe("Table ACL", () => {
     ["another element", "<Signed />", "InvalidXmlDocument"],
     ["a bad date", list(identifier("a", "<Start>soon</Start>")), "InvalidXmlDocument"],
     ["a bad letter", list(identifier("a", "<Permission>rx</Permission>")), "InvalidXmlNodeValue"],
-    ["no XML", "SignedIdentifiers", "InvalidXmlDocument"],
+    ["text that is not XML", "SignedIdentifiers", "InvalidXmlDocument"],
     ["XML cut off", "<SignedIdentifiers><SignedIdent", "InvalidXmlDocument"],
     [
       "an external entity",
@@ -89,7 +89,7 @@ describe("Table ACL", () => {
     ],
   ];
   for (const [what, body, code] of documents) {
-    it(`is refused ${what}, and keeps what was there`, async () => {
+    it(`refuses a document with ${what}, and keeps the stored policies`, async () => {
       const name = await target.table();
       await acl("PUT", name, list(identifier("kept")));
       assertRefused(await acl("PUT", name, body), { status: 400, code }, "xml");
@@ -97,7 +97,7 @@ describe("Table ACL", () => {
     });
   }
 
-  it("answers TableNotFound in XML for a table that is not there", async () => {
+  it("answers TableNotFound in XML for a missing table", async () => {
     for (const method of ["GET", "PUT"]) {
       assertRefused(
         await acl(method, "Nobody", method === "PUT" ? list() : undefined),
@@ -119,7 +119,7 @@ describe("Service properties", () => {
   const RULE =
     "<CorsRule><AllowedMethods>GET,PUT</AllowedMethods><AllowedOrigins>http://a,http://b</AllowedOrigins><AllowedHeaders>x-ms-*</AllowedHeaders><ExposedHeaders /><MaxAgeInSeconds>9</MaxAgeInSeconds></CorsRule>";
 
-  it("begin as a new account's and change group by group", async () => {
+  it("start as a new account's and change group by group", async () => {
     assert.equal((await properties("GET")).text, DEFAULTS);
     const set = await properties("PUT", group(LOGGING));
     assert.equal(set.status, 202);
@@ -152,7 +152,7 @@ describe("Service properties", () => {
     ["another version", group(LOGGING.replace("1.0", "2.0")), "InvalidXmlNodeValue"],
     ["65 origins", group(withOrigins(65)), "InvalidXmlNodeValue"],
     [
-      "a method that is none",
+      "an unknown method",
       group(`<Cors>${RULE.replace("PUT", "TRACE")}</Cors>`),
       "InvalidXmlNodeValue",
     ],

@@ -9,9 +9,7 @@ import { accountSas, tableSas } from "./table-sas.ts";
 import { WireTarget } from "./table-target.ts";
 import type { Call } from "./table-wire.ts";
 
-/*
- * The short cases of the protocol's description, each under its letter.
- */
+/* The short cases of the protocol's description, each with its letter. */
 
 const target = await WireTarget.open();
 after(() => target.close());
@@ -23,7 +21,7 @@ const fresh = () => ({ PartitionKey: "p", RowKey: `row${rows++}` });
 const NOMETADATA = { Accept: "application/json;odata=nometadata" };
 const ANY = { "If-Match": "*" };
 
-/** Inserts a JSON object's members beside fresh keys, and reads them back. */
+/** Inserts a JSON object's members with new keys, and reads them back. */
 async function roundTrip(members: string, headers: Record<string, string>): Promise<string> {
   const keys = fresh();
   const answer = await insert(`{${JSON.stringify(keys).slice(1, -1)},${members}}`);
@@ -42,7 +40,7 @@ describe("Short case", () => {
     assert.equal(await roundTrip('"d":1,"d2":1.0', {}), '"d":1,"d2":1.0');
   });
 
-  it("c: a Double may be written without a point where it is annotated", async () => {
+  it("c: a Double may be written without a point if it is annotated", async () => {
     assert.equal(await roundTrip('"d":4,"d@odata.type":"Edm.Double"', {}), '"d":4.0');
   });
 
@@ -67,7 +65,7 @@ describe("Short case", () => {
     assert.equal(answer.items()[0]!.when, "2012-11-10T03:04:05.2Z");
   });
 
-  it("g: null is never stored; replace drops the property, merge keeps it", async () => {
+  it("g: null is never stored; replace drops the property, and merge keeps it", async () => {
     const keys = fresh();
     await insert({ ...keys, v: 1, n: null });
     assert.equal((await read(keys)).text.includes('"n"'), false);
@@ -77,7 +75,7 @@ describe("Short case", () => {
     assert.equal((await read(keys)).text.includes('"v"'), false);
   });
 
-  it("h: 252 properties, not 253; nulls do not count", async () => {
+  it("h: an entity has at most 252 properties, not counting nulls", async () => {
     const names = (count: number, value: number | null) =>
       Object.fromEntries(
         Array.from({ length: count }, (_, i) => [`${value === null ? "n" : "p"}${i}`, value]),
@@ -86,19 +84,19 @@ describe("Short case", () => {
     refused(await insert({ ...fresh(), ...names(253, 1) }), "TooManyProperties");
   });
 
-  it("i: names of 255 units, not 256", async () => {
+  it("i: property names have at most 255 units", async () => {
     assert.equal((await insert({ ...fresh(), ["n".repeat(255)]: 1 })).status, 201);
     refused(await insert({ ...fresh(), ["n".repeat(256)]: 1 }), "PropertyNameTooLong");
   });
 
-  it("j: texts of 32,768 units, not 32,769", async () => {
+  it("j: texts have at most 32,768 units", async () => {
     for (const unit of ["x", "é"]) {
       assert.equal((await insert({ ...fresh(), s: unit.repeat(32_768) })).status, 201);
       refused(await insert({ ...fresh(), s: unit.repeat(32_769) }), "PropertyValueTooLarge");
     }
   });
 
-  it("k: binaries of 65,536 bytes, not 65,537", async () => {
+  it("k: binaries have at most 65,536 bytes", async () => {
     const binary = (bytes: number) => ({
       ...fresh(),
       "x@odata.type": "Edm.Binary",
@@ -108,7 +106,7 @@ describe("Short case", () => {
     refused(await insert(binary(65_537)), "PropertyValueTooLarge");
   });
 
-  it("l: not 17 binaries of 64,000 bytes", async () => {
+  it("l: an entity with 17 binaries of 64,000 bytes is too large", async () => {
     const value = Buffer.alloc(64_000).toString("base64");
     const members = (count: number) =>
       Object.fromEntries(
@@ -121,7 +119,7 @@ describe("Short case", () => {
     refused(await insert({ ...fresh(), ...members(17) }), "EntityTooLarge");
   });
 
-  it("m: not 4 MiB and a byte", async () => {
+  it("m: a body has at most 4 MiB", async () => {
     const body = (length: number) => Buffer.from(JSON.stringify(fresh()).padEnd(length));
     assert.equal((await insert(body(4 * 1024 * 1024))).status, 201);
     assertRefused(await insert(body(4 * 1024 * 1024 + 1)), {
@@ -141,7 +139,7 @@ describe("Short case", () => {
     );
   });
 
-  it("o: what an entity lacks compares with nothing, and `not` negates that", async () => {
+  it("o: a missing property matches no comparison, and `not` negates that", async () => {
     const own = await target.tableOf(
       { PartitionKey: "p", RowKey: "1st", Foo: "hi" },
       { PartitionKey: "p", RowKey: "2nd" },
@@ -160,7 +158,7 @@ describe("Short case", () => {
     }
   });
 
-  it("p: a text is no condition", async () => {
+  it("p: a text alone is no condition", async () => {
     const filter = encodeURIComponent("(PartitionKey ) and (RowKey ge '1')");
     assertRefused(await wire.send("GET", `/${table}?$filter=${filter}`), {
       status: 400,
@@ -169,7 +167,7 @@ describe("Short case", () => {
     });
   });
 
-  it("q: sides may be changed, negations too; an Int32 is not greater than an Int64", async () => {
+  it("q: operands and negations may be swapped; an Int32 is not greater than an Int64", async () => {
     const own = await target.tableOf({ PartitionKey: "p", RowKey: "r", Age: 6 });
     for (const [filter, matches] of [
       ["5 lt Age", 1],
@@ -203,7 +201,7 @@ describe("Short case", () => {
     );
   });
 
-  it("t: PUT without If-Match inserts, with * it must find something", async () => {
+  it("t: PUT without If-Match inserts, and with * needs an existing entity", async () => {
     const keys = fresh();
     assert.equal((await wire.send("PUT", at(keys), { body: {} })).status, 204);
     assertRefused(await wire.send("PUT", at(fresh()), { body: {}, headers: ANY }), {
@@ -212,7 +210,7 @@ describe("Short case", () => {
     });
   });
 
-  it("u: DELETE without If-Match deletes nothing", async () => {
+  it("u: DELETE without If-Match is refused", async () => {
     const keys = fresh();
     await insert(keys);
     refused(await wire.send("DELETE", at(keys)), "MissingRequiredHeader");
@@ -223,7 +221,7 @@ describe("Short case", () => {
     assert.equal((await read(keys)).status, 200);
   });
 
-  it("v: POST may be a MERGE, GET may not", async () => {
+  it("v: POST may be a MERGE, and GET may not", async () => {
     const keys = fresh();
     await insert(keys);
     const headers = { "X-HTTP-Method": "MERGE" };
@@ -246,7 +244,7 @@ describe("Short case", () => {
     );
   });
 
-  it("x: a batch is of one partition", async () => {
+  it("x: a batch stays within one partition", async () => {
     const [part] = readBatch(
       await sendChangeset(wire, [
         { method: "POST", path: `/${table}`, body: fresh() },
@@ -290,7 +288,7 @@ describe("Short case", () => {
     assert.notEqual(second, first);
   });
 
-  it("aa: an account SAS does not do what it does not grant", async () => {
+  it("aa: an account SAS permits nothing that it does not grant", async () => {
     const create = (fields: Record<string, string>) =>
       wire.send("POST", "/Tables", {
         body: { TableName: target.name() },
@@ -322,7 +320,7 @@ describe("Short case", () => {
     );
   });
 
-  it("ac: an upsert needs both add and update", async () => {
+  it("ac: an upsert is refused with only add or only update", async () => {
     for (const sp of ["a", "u"]) {
       const as = sas(tableSas(target, table, { sp }));
       assertRefused(await wire.send("PUT", at(fresh()), { body: {}, ...as }), {
@@ -332,7 +330,7 @@ describe("Short case", () => {
     }
   });
 
-  it("ad: with rules for others, an answer to nobody's origin varies by it", async () => {
+  it("ad: with a rule for another origin, an answer to a request without one has Vary: Origin", async () => {
     const properties = "/?restype=service&comp=properties";
     const rule =
       "<CorsRule><AllowedMethods>GET</AllowedMethods><AllowedOrigins>http://other</AllowedOrigins>" +
@@ -346,7 +344,7 @@ describe("Short case", () => {
     assert.equal(answer.header("access-control-allow-origin"), undefined);
   });
 
-  it("ae: what was acknowledged is there after kill -9", async () => {
+  it("ae: an acknowledged write survives kill -9", async () => {
     await withFolder(async (folder) => {
       const server = await startRowhouse(folder, ["--silent"]);
       const options = { allowInsecureConnection: true };

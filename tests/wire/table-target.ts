@@ -4,8 +4,8 @@ import { startLocalServer } from "./local-server.ts";
 import { type TableTarget, TableWire } from "./table-wire.ts";
 
 /**
- * What the wire tests talk to: the endpoint in `TARGET` (with `TARGET_ACCOUNT` and `TARGET_KEY`), be it a
- * Rowhouse, the emulator or a real account; else a Rowhouse of this process.
+ * The server that the wire tests use: the endpoint in `TARGET` (with `TARGET_ACCOUNT` and `TARGET_KEY`), which
+ * may be a Rowhouse, the emulator or a real account; by default a Rowhouse in this process.
  */
 export class WireTarget implements TableTarget {
   readonly url: string;
@@ -36,7 +36,7 @@ export class WireTarget implements TableTarget {
     return `DefaultEndpointsProtocol=http;AccountName=${this.account};AccountKey=${this.key};TableEndpoint=${this.url}`;
   }
 
-  /** A name nobody uses; removed with the target. */
+  /** A new table name; the table is removed with the target. */
   name(): string {
     const name = `T${randomBytes(6).toString("hex")}`;
     this.#tables.push(name);
@@ -51,7 +51,7 @@ export class WireTarget implements TableTarget {
     return name;
   }
 
-  /** A new table with these entities in it. */
+  /** A new table that contains these entities. */
   async tableOf(...entities: object[]): Promise<string> {
     const name = await this.table();
     for (const entity of entities) await this.insert(name, entity);

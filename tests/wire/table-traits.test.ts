@@ -51,7 +51,7 @@ class Lab {
     return sample.secondary ? this.secondary : this.primary;
   }
 
-  /** Sends a sample as somebody, with changes to its headers. */
+  /** Sends a sample with the given credentials and headers. */
   async send(sample: Sample, call: Call = {}, path = (own: string) => own): Promise<HttpAnswer> {
     const drawn = draw(sample);
     await drawn.prepare(this.primary);
@@ -78,11 +78,11 @@ const lab = new Lab();
 before(() => lab.open());
 after(() => lab.close());
 
-it("Every operation of the service has a sample, and every sample an operation", () => {
+it("Every operation of the Table service has a sample, and every sample an operation", () => {
   assert.deepEqual(Object.keys(SAMPLES).sort(), TABLE_OPERATIONS.map(({ name }) => name).sort());
 });
 
-it("A client's request id is logged as it is echoed, never one that could command a terminal", async () => {
+it("A client request id is logged as it is echoed, and never if it could control a terminal", async () => {
   for (const [id, known] of [
     ["mine", "mine"],
     ["\u009b31m", undefined],
@@ -97,7 +97,7 @@ it("A client's request id is logged as it is echoed, never one that could comman
 
 for (const [name, sample] of Object.entries(SAMPLES)) {
   describe(name, () => {
-    it("succeeds for who holds the key, and is logged by its name and request id", async () => {
+    it("succeeds for a holder of the key, and is logged with its name and request id", async () => {
       const answer = await lab.send(sample);
       assertSucceeded(answer);
       const record = lab.records.at(-1)!;
@@ -106,7 +106,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assert.equal(record.status, answer.status);
     });
 
-    it("echoes the version and the client's request id", async () => {
+    it("echoes the version and the client request id", async () => {
       const headers = { "x-ms-version": "2031-12-25", "x-ms-client-request-id": "mine, not yours" };
       const answer = await lab.send(sample, { headers });
       assertSucceeded(answer);
@@ -114,7 +114,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assert.equal(answer.header("x-ms-client-request-id"), "mine, not yours");
     });
 
-    it("bears one request id in header, log and error body", async () => {
+    it("uses one request id in header, log and error body", async () => {
       const answer = await lab.send(sample, {}, (path) => withQuery(path, "timeout=soon"));
       assertRefused(answer, { status: 400, code: "InvalidQueryParameterValue" });
       const record = lab.records.at(-1)!;
@@ -122,7 +122,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assert.equal(record.errorCode, "InvalidQueryParameterValue");
     });
 
-    it("refuses who brings no credentials, a wrong signature, or an old one", async () => {
+    it("is refused without credentials, with a wrong signature, and with an old one", async () => {
       const failed = { status: 403, code: "AuthenticationFailed" };
       const none: Credentials = { kind: "none" };
       assertRefused(await lab.send(sample, { as: none }), failed, "json");
@@ -139,7 +139,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assertRefused(await lab.send(sample, { headers: { "x-ms-date": old } }), failed);
     });
 
-    it("challenges a stranger of a newer version", async () => {
+    it("in a newer version without credentials is challenged", async () => {
       const answer = await lab.send(sample, {
         as: { kind: "none" },
         headers: { "x-ms-version": "2020-12-06" },
@@ -148,7 +148,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assert.match(answer.header("www-authenticate")!, /^Bearer authorization_uri=/);
     });
 
-    it("refuses a malformed version and a malformed query", async () => {
+    it("is refused with a malformed version or a malformed query", async () => {
       assertRefused(await lab.send(sample, { headers: { "x-ms-version": "2019-2-2" } }), {
         status: 400,
         code: "InvalidHeaderValue",
@@ -157,7 +157,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       assertRefused(answer, { status: 400, code: "RequestUrlFailedToParse" });
     });
 
-    it("answers a failing engine with 503 or 500, and goes on afterwards", async () => {
+    it("answers 503 or 500 on a failing engine, and works afterwards", async () => {
       for (const [fault, status, code] of FAULTS) {
         const drawn = draw(sample);
         await drawn.prepare(lab.primary);
@@ -166,14 +166,14 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
         const answer = await lab.wireOf(sample).send(drawn.method, drawn.path, drawn.call);
         lab.engine.readFault = undefined;
         lab.engine.commitFault = undefined;
-        // Not every operation asks the engine anything.
+        // Not every operation uses the engine.
         if (answer.status >= 500) assertRefused(answer, { status, code });
         else assertSucceeded(answer, fault);
         assertSucceeded(await lab.send(sample), `after ${fault}`);
       }
     });
 
-    it("is refused a body of more than 4 MiB, or does not look at it", async () => {
+    it("refuses a body of more than 4 MiB, or ignores the body", async () => {
       const body = Buffer.alloc(4 * 1024 * 1024 + 1, " ");
       const answer = await lab.send(sample, { body });
       if (sample.body !== undefined)
@@ -181,7 +181,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       else assertSucceeded(answer);
     });
 
-    it("is a read at the secondary, or refused there", async () => {
+    it("is refused at the secondary if it writes", async () => {
       const drawn = draw(sample);
       await drawn.prepare(lab.primary);
       const answer = await lab.secondary.send(drawn.method, drawn.path, drawn.call);
@@ -194,14 +194,14 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
     });
 
     if (sample.withoutTable) {
-      it(`answers ${sample.withoutTable} when there is no such table`, async () => {
+      it(`answers ${sample.withoutTable} if the table does not exist`, async () => {
         const code = sample.withoutTable!;
         const answer = await lab.send(sample, {}, (path) => path.replace("People", "Nobody"));
         assertRefused(answer, { status: 404, code });
       });
     }
 
-    it("does what an account SAS grants, and no more", async () => {
+    it("is permitted by an account SAS only with its permissions, resource type and service", async () => {
       const { account } = sample.rights;
       const as = (fields: Record<string, string>): Call => ({
         as: { kind: "sas", token: accountSas(lab.target, fields) },
@@ -220,7 +220,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
         const answer = await lab.send(sample, as({ srt: types, sp }));
         assertDenied(answer, "AuthorizationPermissionMismatch");
       }
-      // Lists of tables are open to service and container both.
+      // Lists of tables are permitted at service and container level.
       const isList = types === "c" && !sample.writes;
       if (isList) assertSucceeded(await lab.send(sample, as({ srt: "s", sp: permissions })));
       const others = isList ? "o" : "sco".replace(types, "");
@@ -234,7 +234,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       });
     });
 
-    it("does what a table SAS grants, and no more", async () => {
+    it("is permitted by a table SAS only with its permissions", async () => {
       const { table } = sample.rights;
       const as = (fields: Record<string, string>): Call => ({
         as: { kind: "sas", token: tableSas(lab.target, "PEOPLE", fields) },
@@ -251,7 +251,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
       }
     });
 
-    it("does what the role of a bearer grants, and no more", async () => {
+    it("is permitted to a bearer only by its role", async () => {
       const { bearer } = sample.rights;
       for (const role of ROLES) {
         const answer = await lab.send(sample, { as: { kind: "bearer", token: role } });
@@ -300,7 +300,7 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
   });
 }
 
-it("A batch that is refused inside is told of by the operation that failed", async () => {
+it("A batch with a refused operation is logged with that operation and its error", async () => {
   const write = { method: "MERGE", path: "/People(PartitionKey='p',RowKey='none')", body: {} };
   await sendChangeset(lab.primary, [{ ...write, headers: { "If-Match": "*" } }]);
   const { status, refusedInside } = lab.records.at(-1)!;
@@ -312,7 +312,7 @@ it("A batch that is refused inside is told of by the operation that failed", asy
   assert.equal(lab.records.at(-1)!.refusedInside, undefined);
 });
 
-it("A reader's batch may hold a query, and no write", async () => {
+it("A reader's batch may contain a query, but no write", async () => {
   const as: Credentials = { kind: "bearer", token: "reader" };
   const read = await sendBatch(lab.primary, batchedQuery("/People()"), { as });
   assert.equal(readBatch(read)[0]!.status, 200);
@@ -324,7 +324,7 @@ it("A reader's batch may hold a query, and no write", async () => {
   );
 });
 
-it("A SAS of a table neither shows nor removes it", async () => {
+it("A SAS of a table permits neither Get Table nor Delete Table", async () => {
   const as: Credentials = { kind: "sas", token: tableSas(lab.target, "People", {}) };
   for (const method of ["GET", "DELETE"]) {
     const answer = await lab.primary.send(method, "/Tables('People')", { as });
@@ -339,12 +339,12 @@ const FAULTS = [
   ["Closed", 503, "ServerBusy"],
 ] as const;
 
-/** Each grant that lacks one of the letters needed. */
+/** Each grant that lacks one of the needed letters. */
 function lacking(needed: string, all: string): string[] {
   return [...needed].map((letter) => all.replace(letter, ""));
 }
 
-/** A batch that was read is answered 202 whatever is inside. */
+/** A batch that could be parsed is answered with 202, whatever its parts say. */
 function assertSucceeded(answer: HttpAnswer, when = ""): void {
   assert.ok(answer.status < 300, `${when} ${answer}`);
   if (answer.status === 202 && answer.body.length > 0) {
@@ -352,7 +352,7 @@ function assertSucceeded(answer: HttpAnswer, when = ""): void {
   }
 }
 
-/** Refused by the envelope, or inside it. */
+/** Refused as a whole, or inside the batch answer. */
 function assertDenied(answer: HttpAnswer, code: string): void {
   if (answer.status !== 202) {
     assertRefused(answer, { status: 403, code });

@@ -11,7 +11,7 @@ export interface TableTarget {
   readonly key: string;
 }
 
-/** How a request proves who sends it. */
+/** The credentials of a request. */
 export type Credentials =
   | { readonly kind: "shared-key-lite" | "shared-key"; readonly key?: string }
   | { readonly kind: "bearer"; readonly token: string }
@@ -20,15 +20,15 @@ export type Credentials =
   | { readonly kind: "none" };
 
 export interface Call {
-  /** Objects travel as JSON. */
+  /** Objects are sent as JSON. */
   readonly body?: string | Uint8Array | object | undefined;
-  /** Beside the usual ones, or in their place; undefined leaves one out. */
+  /** In addition to the usual headers, or replacing them; undefined omits one. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
   /** Default: a shared key. */
   readonly as?: Credentials;
 }
 
-/** A raw client: exactly the requests it is told to send, signed, over one connection. */
+/** A raw client: sends exactly the given requests, signed, over one connection. */
 export class TableWire {
   readonly #target: TableTarget;
   /** Of the account. */
@@ -43,7 +43,7 @@ export class TableWire {
     this.#ca = ca;
   }
 
-  /** `path` begins below the account and may hold a query; both are sent as they are. */
+  /** `path` starts below the account and may contain a query; both are sent unchanged. */
   async send(method: string, path: string, call: Call = {}): Promise<HttpAnswer> {
     const bytes = this.bytes(method, path, call);
     this.#connection ??= HttpConnection.open(this.url, this.#ca);
@@ -54,13 +54,13 @@ export class TableWire {
     return answer;
   }
 
-  /** Sends XML and asks for it, as the settings of tables and of the service are told. */
+  /** Sends and requests XML, as for the settings of tables and of the service. */
   sendXml(method: string, path: string, body?: string): Promise<HttpAnswer> {
     const headers = { Accept: "application/xml", "Content-Type": "application/xml" };
     return this.send(method, path, { body, headers });
   }
 
-  /** Sends requests without waiting for answers, and reads these in turn. */
+  /** Sends requests without waiting for answers, then reads the answers in turn. */
   async pipeline(requests: readonly Uint8Array[]): Promise<HttpAnswer[]> {
     this.#connection ??= HttpConnection.open(this.url, this.#ca);
     const connection = await this.#connection;
@@ -70,7 +70,7 @@ export class TableWire {
     return answers;
   }
 
-  /** The request as it would travel. */
+  /** The bytes of the request. */
   bytes(method: string, path: string, call: Call = {}): Buffer {
     const { as = { kind: "shared-key-lite" } } = call;
     const body = bodyOf(call.body);
