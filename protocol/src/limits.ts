@@ -52,6 +52,8 @@ export const LIMITS = {
   pageEntitiesMax: 1000,
   /** Ours, for lists of names too: the service bounds pages by time and count alone, so a page can reach a gigabyte. */
   pageBytesMax: 8 * 1_048_576,
+  /** Ours: of its JSON. Escapes, metadata, and nulls for what `$select` names make it many times longer than the entities. */
+  pageJsonBytesMax: 16 * 1_048_576,
   /** A query stops collecting after this long and returns a continuation. */
   pageTimeMs: 5_000,
 

@@ -78,6 +78,11 @@ export class EntityListWriter {
     this.#at = append(this.#page.bytes, HEAD_ROOM_BYTES, opening);
   }
 
+  /** In bytes, so far. */
+  get length(): number {
+    return this.#at - HEAD_ROOM_BYTES;
+  }
+
   add(view: RecordView): void {
     this.#page.reserve(this.#at, 1 + entityBytesMax(this.#head, this.#projection, view));
     const body = this.#page.bytes;

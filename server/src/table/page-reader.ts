@@ -29,6 +29,8 @@ export interface PageRequest {
   readonly deadline: number;
   /** Called for each entity of the page; the view is valid only during the call. */
   readonly take: (view: RecordView) => void;
+  /** Whether the page shall end before the next entity. Default: no. */
+  readonly isFull?: () => boolean;
 }
 
 export interface PageEnd {
@@ -279,8 +281,12 @@ export class PageReader {
   }
 
   #isFull(): boolean {
-    const { entitiesMax, bytesMax } = this.#request;
-    return this.#entitiesReturned >= entitiesMax || this.#bytesReturned >= bytesMax;
+    const { entitiesMax, bytesMax, isFull } = this.#request;
+    return (
+      this.#entitiesReturned >= entitiesMax ||
+      this.#bytesReturned >= bytesMax ||
+      isFull?.() === true
+    );
   }
 
   #end(next: KeyPosition): void {

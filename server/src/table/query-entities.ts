@@ -81,6 +81,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         bytesMax: LIMITS.pageBytesMax,
         deadline: arrivedAt + LIMITS.pageTimeMs,
         take: (view) => writer.add(view),
+        isFull: () => writer.length >= LIMITS.pageJsonBytesMax,
       });
       return whenReady(reader.read(), ({ next, work }) => {
         const cost: QueryCost = {
