@@ -184,7 +184,7 @@ class AzureBlobs implements BlobsPort {
     if (timeoutS === undefined) return client;
     const url = new URL(client.url);
     url.searchParams.set("timeout", String(timeoutS));
-    // biome-ignore lint/complexity/useLiteralKeys: as above. Constructs the class of the user's client: no other is loaded.
+    // biome-ignore lint/complexity/useLiteralKeys: as above. Its own class, since no other client is loaded.
     return Reflect.construct(client.constructor, [url.href, this.#service["pipeline"]]);
   }
 
