@@ -124,7 +124,7 @@ describe("the build of an index", () => {
           await db.clock.sleep(2 * MINUTE);
           const cycle = indexLifeCycle(db, Indexed, name);
           if (!(await cycle.state()).startsWith("readable")) await cycle.build();
-          // There may be entries too many until somebody mends; one that is missing nobody would look for.
+          // Surplus entries may exist until a repair; a missing one would never be looked for.
           assert.equal((await verifyIndex(db, Indexed, name)).missing, 0);
           await mendAll(db, name);
         },
@@ -143,7 +143,7 @@ describe("the build of an index", () => {
       await of(name).disable();
       const employees = db.open(Indexed);
       const left: Promise<unknown>[] = [];
-      // A page at a time, of which the first holds the entity that has the entry.
+      // One entity per page; the first page holds the entity that has the entry.
       const onProgress = () => {
         if (left.length === 0) left.push(employees.delete({ dept: "Sales", id: 8 }));
       };
@@ -168,7 +168,7 @@ describe("the build of an index", () => {
         await of(name).disable();
         const update = (database: Database, email: string) =>
           database.open(Indexed).update({ dept: "Sales", id: 2 }, () => ({ email }));
-        // It uses for a while what it reads here.
+        // It keeps using the state that it reads here for a while.
         await update(db, "one");
         let moves = 0;
         const beside: Layer = async ({ method, args }, send) => {
@@ -235,7 +235,7 @@ describe("the build of an index", () => {
           await db.clock.sleep(2 * MINUTE);
           const { missing, duplicate, dangling } = await verifyIndex(db, Indexed, name);
           if ((await cycle.state()) === "readable") assert.equal(missing + duplicate, 0);
-          // Of others, what a crashed writer left may still be there.
+          // In the other index, entries of a crashed writer may remain.
           if (name === "near") assert.equal(dangling, 0);
           await mendAll(db, name);
         },
@@ -299,7 +299,7 @@ describe("the build of an index", () => {
     await cycle.disable();
     let work: Promise<unknown> | undefined;
     const meanwhile: Layer = async ({ method, args }, send) => {
-      // Before the first of them is read, while writers keep the index already.
+      // Before the first entity is read, while writers already maintain the index.
       if (method === "query" && args[0] === "Employee") {
         work ??= (async () => {
           const employees = db.open(Tagged);
@@ -414,7 +414,7 @@ describe("the build of an index", () => {
     let pushBacks = 0;
     const layer = withFaults(({ method, args }) => {
       const isBuilt = method === "commit" && args[0] === "Employee";
-      // Too often for the retries of one request.
+      // More often than one request is retried.
       return isBuilt && pushBacks++ < 100
         ? { kind: "refuse", status: 503, code: "ServerBusy" }
         : undefined;
@@ -489,7 +489,7 @@ describe("the build of an index", () => {
     const { backend, db } = await open();
     const { clock } = backend;
     let execute: (() => void) | undefined;
-    // What the writer sent is executed when the build has just read what is there.
+    // The service executes the writer's request right after the build has read the existing entities.
     const reading: Layer = async ({ method, args: [table] }, send) => {
       const answer = await send();
       if (method === "query" && table === "Employee") execute?.();
@@ -527,7 +527,7 @@ describe("the build of an index", () => {
   });
 });
 
-/** Workers, then repairs until nothing is young. */
+/** Runs workers, then repairs until nothing is young. */
 async function mendAll(db: Database, name: Name): Promise<void> {
   const worker = createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Indexed])] });
   for (let round = 0; round < 4; round++) {
@@ -537,7 +537,7 @@ async function mendAll(db: Database, name: Name): Promise<void> {
   }
 }
 
-/** Gives somebody this address, or lets them go; what others may refuse it for is no fault. */
+/** Gives an employee this address, or deletes the employee; a refusal caused by other clients is not a failure. */
 async function change(db: Database, id: number, email: string): Promise<void> {
   const employees = db.open(Indexed);
   try {

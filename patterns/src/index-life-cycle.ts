@@ -27,13 +27,13 @@ import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { ByMs } from "./store/layer.ts";
 
 export interface BuildOptions {
-  /** Entities a second at most, and fewer while the service pushes back. Default: 200. */
+  /** Entities per second, at most; fewer while the service pushes back. Default: 200. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: BuildProgress) => void;
 }
 
-/** Opens the operator's view of an index. @throws validation-failed when it has no entries of its own. */
+/** Opens an index for its operator. @throws validation-failed when it has no entries of its own. */
 export function indexLifeCycle(
   database: Database,
   entity: AnyEntity,
@@ -49,27 +49,30 @@ export class IndexLifeCycle {
     this.#index = index;
   }
 
-  /** What everybody will have seen within 50 s. 1 R. @throws validation-failed when another definition has the name. */
+  /**
+   * The state that all clients will have seen within 50 s. 1 R.
+   * @throws validation-failed when another definition has the name.
+   */
   async state(): Promise<IndexState> {
     return (await this.#index.control.read()).control.state;
   }
 
-  /** False for an index that is taken for built because nobody registered it. */
+  /** Whether the index is registered. One that is not counts as built. */
   async isRegistered(): Promise<boolean> {
     return (await this.#index.control.find()).row !== undefined;
   }
 
   /**
-   * Registers an index that is not built yet. Do this before any code that declares it is deployed. Another
-   * definition that had its name is taken from readers.
+   * Registers an index that is not built yet. Do this before you deploy any code that declares it. If another
+   * definition had its name, readers can no longer use that one.
    */
   async disable(): Promise<void> {
     await register(this.#index.database, this.#index.control);
   }
 
   /**
-   * Makes entries for all entities that are there, beside writers at work. May be stopped at any moment
-   * and begun again: it goes on after the last page that was recorded. One at a time.
+   * Writes the entries of all existing entities, while writers continue to work. May be stopped at any time and
+   * started again: it continues after the last recorded page. Only one build of an index runs at a time.
    */
   async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
     if (signal) return this.#until(signal).build(options);
@@ -96,7 +99,7 @@ export class IndexLifeCycle {
     await createItsTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {
-      // A writer that does not know yet would write rows that nobody indexes.
+      // A writer that does not know the new state would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
       await save({});
       await mendFirst(kept, pace, () => save({}));
@@ -117,7 +120,7 @@ export class IndexLifeCycle {
     return build;
   }
 
-  /** Takes the index from readers, then from writers, then deletes its entries. Nobody can build it meanwhile. */
+  /** Takes the index from readers, then from writers, then deletes its entries. It cannot be built meanwhile. */
   async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (signal) return this.#until(signal).retire();
     const { database, control } = this.#index;
@@ -125,7 +128,7 @@ export class IndexLifeCycle {
     let { control: found, row } = await control.read();
     if (found.state === "writeonly") throw stateRefused(control, found.state, "retired");
     this.#assertFree(found);
-    // Like a build it has an owner until it is done.
+    // Like a build, it has an owner until it is done.
     const owner = database.writeToken();
     let ownedUntilMs = 0;
     const move = async (state: IndexState) => {
@@ -148,15 +151,15 @@ export class IndexLifeCycle {
     await control.write({ state: "disabled" }, row);
   }
 
-  /** Deletes the entries; calls `keep` again and again, so that the index stays ours. */
+  /** Deletes the entries. Calls `keep` repeatedly, so that the index remains ours. */
   async #drop(keep: () => Promise<void>, oursUntilMs: ByMs): Promise<void> {
     const { database, entity, keeper } = this.#index;
     if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
-    // A table that is gone was dropped by an earlier try.
+    // A missing table was dropped by an earlier attempt.
     const isOwn = !this.#othersIn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
     if (isOwn !== false) {
-      // Not again once another process may have built the index anew.
+      // Not retried once another process may have rebuilt the index.
       await database.inTime(oursUntilMs).tables.deleteTable(table);
       return;
     }
@@ -180,7 +183,10 @@ export class IndexLifeCycle {
     );
   }
 
-  /** Other entities, and their indexes, may have the table as well: nothing here declares them. */
+  /**
+   * Whether the table holds entries of this index only. Other entities and their indexes may use it as well,
+   * and nothing here declares them.
+   */
   async #isAlone({ table, tag }: EntryKeeper, keep: () => Promise<void>): Promise<boolean> {
     const { database, entity } = this.#index;
     const { typeProperty } = entity.rows;

@@ -69,7 +69,7 @@ describe("the registration of an index", () => {
         one.open(Changed).insert({ dept: "Sales", id: 3 + i, email: `e${3 + i}` }),
       ),
     );
-    // Not before every reader of the old one has seen that it is kept no longer.
+    // Not before every reader of the old one has seen that it is no longer maintained.
     assert.ok(backend.clock.now() >= before + 50_000);
     const states = (await everything(backend.tables, "rhcontrol")).entities.map(
       ({ rowKey, properties }) => `${rowKey} ${properties.state?.value}`,
@@ -91,7 +91,7 @@ describe("the registration of an index", () => {
     await indexLifeCycle(db, Indexed, "near").retire();
     assert.equal((await cycle.build()).done, 4);
     assert.equal((await db.open(Changed).by.near.get({ dept: "Sales", email: "e4" }))?.id, 4);
-    // Old code, now that it would write entities that nobody indexes.
+    // Old code, which would now write entities that nobody indexes.
     const old = entity("Employee", { version: 1, fields, key, indexes: { near } });
     const late = connected().open(old).insert({ dept: "Sales", id: 5, email: "e5" });
     await assert.rejects(late, /definition: is not the one that was registered/);
@@ -107,7 +107,7 @@ describe("the registration of an index", () => {
       const { near, far } = Indexed.indexes;
       const indexes = { near, far: remoteIndex({ ...far.options, row: [k.lit("holder")] }) };
       const Changed = entity("Employee", { version: 1, fields, key, indexes });
-      // The table stays for it.
+      // The table stays because of this row.
       const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
       let isStill = true;
       const slow: Layer = async ({ method, args: [table] }, send) => {

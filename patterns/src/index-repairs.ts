@@ -6,13 +6,13 @@ import { printKey } from "./ports/mutation.ts";
 import { type Handler, later } from "./queue-worker.ts";
 
 export interface IndexRepairsOptions {
-  /** When to come back to an entry that is too young to be deleted. Default: 30 seconds. */
+  /** When to return to an entry that is too young to be deleted. Default: 30 seconds. */
   readonly unsettledMs?: number;
 }
 
 const UNSETTLED_MS = 30_000;
 
-/** The handler that finishes the index entries of writers that died, and of queued indexes. */
+/** The handler that completes the index entries of crashed writers, and those of queued indexes. */
 export function indexRepairs(
   definitions: readonly AnyEntity[],
   { unsettledMs = UNSETTLED_MS }: IndexRepairsOptions = {},
@@ -20,7 +20,7 @@ export function indexRepairs(
   return {
     kind: RECONCILE,
     async handle({ body }, { database }) {
-      // What we sent ourselves; the handler's kind says so.
+      // We sent it ourselves; the handler's kind says so.
       const { entity: name, table, base, hints } = body as RepairOrder;
       const entity = definitions.find((one) => one.name === name && one.table === table);
       if (!entity)
@@ -30,15 +30,15 @@ export function indexRepairs(
         known.map(async ([index, keys]) => {
           const { indexStates } = database;
           const untilMs = () => indexStates?.keptUntilMs(entity, index) ?? Number.POSITIVE_INFINITY;
-          // What is retired has no entries, and perhaps no table.
+          // A retired index has no entries, and perhaps no table.
           if ((await untilMs()) === 0) return undefined;
-          // A key that the change kept is named twice, and would get into its own way.
+          // A key that the change kept is listed twice, and its two repairs would conflict.
           const unique = [...new Map(keys.map((key) => [printKey(key), key])).values()];
           const keeper = keeperIn(database.inTime(untilMs), entity, index);
           try {
             return await keeper?.reconcile(base, unique);
           } catch (error) {
-            // Or is retired meanwhile.
+            // The index may have been retired in the meantime.
             if ((await untilMs()) > 0) throw error;
             return undefined;
           }

@@ -40,9 +40,9 @@ describe("an index that is retired", () => {
       const other = connect({ ...backend, ...intercept(backend, beside), ...states });
       await indexLifeCycle(other, Indexed, name).retire();
       assert.deepEqual([...builds], ["somebody else is building or retiring it"]);
-      // The name of a table that was deleted is free again only then.
+      // Only then is the name of a deleted table free again.
       backend.clock.advance(MINUTE);
-      // Its table is there again before anybody is to write to it.
+      // Its table exists again before any writer writes to it.
       const writing: Layer = async ({ args }, send) => {
         if (args[0] === "rhcontrol" && (await of(name).state()) === "writeonly") {
           await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({ email: "other" }));
@@ -133,7 +133,7 @@ describe("an index that is retired", () => {
     for (const [who, work] of Object.entries(latecomers)) {
       it(`gets no entry any more from ${who} that stood still meanwhile (${name})`, async () => {
         const { backend, db: others, plain, of } = await open(3);
-        // The table stays for it.
+        // The table stays because of this row.
         const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
         await backend.tables.commit("ByEmail", [other]);
         const isBuild = who.includes("build");
@@ -141,7 +141,8 @@ describe("an index that is retired", () => {
         if (!isBuild) await of(name).build();
         await plain.open(Plain).delete({ dept: "Sales", id: 1 });
         await plain.open(Plain).insert({ dept: "Sales", id: 1, email: "late" });
-        // A repair judges first, and asks again whether the index is kept before it mends what is a minute old.
+        // A repair judges first, then checks again that the index is maintained before it repairs entries a
+        // minute old.
         let asks = who === "a repair" ? 2 : 1;
         let isLate = false;
         const slow: Layer = async ({ method, args: [table, key] }, send) => {
@@ -179,7 +180,7 @@ describe("an index that is retired", () => {
       if (method !== "deleteTable" || deletes++ > 0) return send();
       backend.clock.advance(2 * MINUTE);
       await of("far").retire();
-      // The name of a table that was deleted is free again only then.
+      // Only then is the name of a deleted table free again.
       backend.clock.advance(MINUTE);
       await of("far").build();
       throw new PortError("busy", { status: 503, code: "ServerBusy" });
@@ -243,7 +244,7 @@ describe("an index that is retired", () => {
     await of("near").build();
     const cycle = indexLifeCycle(db, Changed, "near");
     await cycle.disable();
-    // The process ends in the middle.
+    // The process crashes in the middle.
     const dying = withFaults(({ args }) =>
       isDelete(args) ? { kind: "refuse", status: 403, code: "AuthorizationFailure" } : undefined,
     );

@@ -24,44 +24,44 @@ const EXAMPLES_MAX = 100;
 const YOUNG_MAX = 1000;
 
 export interface VerifyOptions {
-  /** The share of rows to look at, from 0 to 1. Default: all. */
+  /** The share of rows to check, from 0 to 1. Default: all. */
   readonly sample?: number;
-  /** Entities and entries a second at most. Default: as fast as it can. */
+  /** Entities and entries per second, at most. Default: as fast as possible. */
   readonly rate?: number;
-  /** Goes on from what `onProgress` was told last. Default: from the start. */
+  /** Continues from the progress that `onProgress` received last. Default: from the start. */
   readonly from?: VerifyProgress;
   readonly signal?: AbortSignal;
-  /** After each page. */
+  /** Called after each page. */
   readonly onProgress?: (progress: VerifyProgress) => void;
 }
 
-/** How far it got. Plain data, that may be kept as JSON. */
+/** How far it got: plain data that may be stored as JSON. */
 export interface VerifyProgress {
   readonly report: VerifyReport;
   /** What is being read: every entity, then every entry. */
   readonly reading: "entities" | "entries";
   readonly cursor?: Continuation;
-  /** To be looked at again in the end. */
+  /** To be checked again at the end. */
   readonly young: readonly Pair[];
 }
 
 export interface VerifyReport {
   readonly entities: number;
   readonly entries: number;
-  /** Entities whose entry is not there, entries that say something else, entries without an entity. */
+  /** Entities whose entry is missing, entries with the wrong content, entries without an entity. */
   readonly missing: number;
   readonly wrong: number;
   readonly dangling: number;
   /** Entities whose value belongs to another. */
   readonly duplicate: number;
-  /** What a repair sends to mend what was found, about: what a build takes for as many entities. */
+  /** The approximate number of requests to repair the findings: what a build sends for as many entities. */
   readonly repairRequests: number;
-  /** Not judged, because at a second look, a minute later, a write may still have been under way. */
+  /** Not judged, because at a second look, a minute later, a write may still have been in progress. */
   readonly young: number;
   readonly examples: readonly Finding[];
 }
 
-/** The same while it is being made. */
+/** The same while it is being filled. */
 type Mutable<Data> = { -readonly [Name in keyof Data]: Data[Name] };
 
 interface Progress extends Omit<VerifyProgress, "report" | "young"> {
@@ -99,8 +99,8 @@ const START: VerifyProgress = {
 };
 
 /**
- * Compares every entity with its entries, and every entry with its entity. Changes nothing. What does not
- * fit but may be a write under way is looked at again after a minute.
+ * Compares every entity with its entries, and every entry with its entity. Changes nothing. A mismatch that may
+ * be a write in progress is checked again after a minute.
  */
 export async function verifyIndex(
   database: Database,
@@ -111,7 +111,7 @@ export async function verifyIndex(
   return new Scrub(keptIndex(database.until(signal), entity, name), options).run();
 }
 
-/** Verifies and mends what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
+/** Verifies and repairs what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
 export async function repairIndex(
   database: Database,
   entity: AnyEntity,
@@ -122,7 +122,7 @@ export async function repairIndex(
   const { control } = index;
   const keptUntilMs = keptUntil(index, "repaired");
   await keptUntilMs();
-  // What a repair does is what the workers do.
+  // A repair does what the workers do.
   const { keeper } = keptInTime(index, keptUntilMs);
   const mend = ({ kind, base, entry }: Finding) =>
     keeper.reconcile(base, [entry], kind === "wrong");
@@ -146,13 +146,13 @@ class Scrub {
   #progress: Progress;
   #isSecondLook = false;
 
-  /** What it finds it hands to `mend`, if there is one. */
+  /** Passes each finding to `mend`, if there is one. */
   constructor(
     { database, entity, name, keeper }: KeptIndex,
     { sample = 1, rate = Number.POSITIVE_INFINITY, from = START, onProgress }: VerifyOptions,
     mend?: (finding: Finding) => Promise<Reconciled>,
   ) {
-    // Of none of it nothing can be said.
+    // A sample of nothing shows nothing.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
     this.#database = database;
     this.#entity = entity;
@@ -162,7 +162,7 @@ class Scrub {
     this.#pace = new Pace(database.clock, rate);
     this.#onProgress = onProgress;
     this.#progress = structuredClone(from) as Progress;
-    // One transaction mends what stands beside the entity or in a list; elsewhere the entity is looked at twice.
+    // One transaction repairs an entry next to its entity or in a list; elsewhere the entity is read twice.
     const isBeside = entity.indexes[name]?.place(entity).partition === entity.rows.partition;
     this.#requestsToMend = keepsRows(keeper) && !isBeside ? 4 : 3;
   }
@@ -225,7 +225,7 @@ class Scrub {
     const width = this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE;
     await mapBounded(items, width, async (item) => {
       for (const finding of await look(item)) {
-        // A write between what was read of both looks like damage. What it wrote is young when read again.
+        // A write between the two reads looks like damage. What it wrote is young when it is read again.
         const sure = this.#isSecondLook ? [finding] : await this.#lookAgain(finding);
         for (const each of sure) await this.#judge(each);
       }
@@ -235,7 +235,7 @@ class Scrub {
   async #judge({ age, kind, ...pair }: Aged): Promise<void> {
     const { report, young } = this.#progress;
     const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.({ kind, ...pair });
-    // Of those that lacked an entry another may have had it made since.
+    // Another entity may have received the missing entry since.
     const isTaken = kind === "missing" && outcome === "duplicate";
     const finding = { kind: isTaken ? outcome : kind, ...pair };
     if (outcome !== "unsettled") {
@@ -243,7 +243,7 @@ class Scrub {
       report.repairRequests += this.#requestsToMend;
       if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
     }
-    // A writer that did not see the entry we inserted may have committed, and nobody else looks after it.
+    // A writer that did not see the entry we inserted may have committed, and no worker repairs it.
     const mayBeStale = outcome && finding.kind === "missing" && this.#keeper.isLeftToScrub;
     const isOpen = outcome === "unsettled" || mayBeStale;
     if (isOpen && young.length < YOUNG_MAX && !this.#isSecondLook) young.push(pair);
@@ -277,7 +277,7 @@ class Scrub {
     if (!stored) return found("missing");
     const age = ageOf(stored);
     if (!isSameKey(keeper.baseOf(stored), base)) return found("duplicate", age);
-    // Of an entity that a newer program wrote we do not know all that its entry should say.
+    // We do not know everything that the entry of an entity written by a newer program should contain.
     const isRight =
       this.#entity.rows.isNewer(base.properties) ||
       saysThat(stored.properties, keeper.contentOf({ row, stored: base }));
@@ -287,11 +287,11 @@ class Scrub {
   async #lookForBase({ age, ...pair }: Claim): Promise<Aged[]> {
     const { stored, holder } = await this.#readBase(pair);
     if (holder) return [];
-    // What changed just now may still be followed up.
+    // A recent change may still be followed up.
     return [{ kind: "dangling", ...pair, age: stored ? Math.min(age, ageOf(stored)) : age }];
   }
 
-  /** At what a write may have been under way for. */
+  /** Looks again at a pair that a write may have been changing. */
   async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
     const { holder } = await this.#readBase({ base, entry });
     if (holder) return this.#lookForEntry(holder, entry);
@@ -299,7 +299,7 @@ class Scrub {
     return age === undefined ? [] : this.#lookForBase({ base, entry, age });
   }
 
-  /** Undefined when the entry does not stand for this base, or is gone. */
+  /** Undefined when the entry does not belong to this base, or is gone. */
   async #ageOfClaim({ base, entry }: Pair): Promise<number | undefined> {
     const keeper = this.#keeper;
     if (!keepsRows(keeper)) return (await keeper.membersOf(entry))(base) ? LISTED : undefined;
@@ -307,7 +307,7 @@ class Scrub {
     return stored && isSameKey(keeper.baseOf(stored), base) ? ageOf(stored) : undefined;
   }
 
-  /** The entity as it is stored; it is the `holder` if it should have the entry. */
+  /** The entity as it is stored. It is also the `holder` if it should have the entry. */
   async #readBase({ base, entry }: Pair) {
     const stored = await this.#database.tables.get(this.#entity.table, base);
     const row = stored && this.#entity.rows.decode(stored);
@@ -316,10 +316,13 @@ class Scrub {
   }
 }
 
-/** Those read for a page of entities, each once. */
+/** The lists that were read for a page of entities, each once. */
 type Lists = Map<string, ReturnType<ListKeeper["membersOf"]>>;
 
-/** Whether an entry says what it should, whichever write it is of. Some clients take the Double 4 for an Int32. */
+/**
+ * Whether an entry has the expected content, whichever write it is from. Some clients store the Double 4 as an
+ * Int32.
+ */
 function saysThat(found: Properties, expected: Properties): boolean {
   return (
     Object.keys(found).length === Object.keys(expected).length &&

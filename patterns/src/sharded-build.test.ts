@@ -28,7 +28,7 @@ const MINUTE = 60_000;
 const DEPARTMENTS = ["Audit", "Legal", "Sales", "Tax"];
 const small = () => memory({ pageEntitiesMax: 2 });
 
-/** `each` employees in every department, written by a program that knew no index. */
+/** `each` employees in every department, written by a program without indexes. */
 async function prepare(db: Database, each: number): Promise<void> {
   await db.createTables(Indexed);
   await db.tables.createTable("rhcontrol");
@@ -214,7 +214,7 @@ describe("a build in shards", () => {
     assert.ok(worked.filter((pages) => pages > 0).length > 1, `${worked}`);
     backend.clock.advance(MINUTE);
     await assertWhole(db, "far");
-    // Too late to help, but not too late to ask.
+    // Too late to help, but not too late to return the result.
     assert.equal((await buildInShards(db, Indexed, "far")).done, 24);
   });
 
@@ -283,7 +283,7 @@ describe("a build in shards", () => {
     const { backend, db } = await open(1);
     const employees = db.open(Indexed);
     await employees.insert({ dept: "Tax", id: 2, email: "two" });
-    // The client that has just seen it disabled.
+    // A client that has just seen it disabled.
     await buildInShards(connect(backend), Indexed, "near");
     await employees.insert({ dept: "Audit", id: 3, email: "three" });
     backend.clock.advance(MINUTE);

@@ -31,19 +31,19 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 export interface ShardedBuildOptions {
   /**
-   * How many ranges of partitions the collection is cut into, if it has as many partitions; at most 1,000. Default: 16.
-   * Whoever begins the build decides.
+   * The number of partition ranges that the collection is cut into, if it has as many partitions; at most
+   * 1,000. Default: 16. The process that begins the build decides.
    */
   readonly shards?: number;
-  /** Shards that this process works on at once. Default: 4. */
+  /** Shards that this process works on in parallel. Default: 4. */
   readonly parallel?: number;
-  /** Entities a second of this process at most, and fewer while the service pushes back. Default: 200. */
+  /** Entities per second of this process, at most; fewer while the service pushes back. Default: 200. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: ShardedProgress) => void;
 }
 
-/** Of all processes, as far as this one has heard. */
+/** The progress of all processes, as far as this one knows. */
 export interface ShardedProgress {
   /** Entities. */
   readonly done: number;
@@ -55,22 +55,22 @@ export interface ShardedProgress {
 interface Shard {
   /** The first partition key. Default: from the beginning. */
   readonly from?: string | undefined;
-  /** The first one behind it. Default: to the end. */
+  /** The first partition key after the range. Default: to the end. */
   readonly to?: string | undefined;
   readonly progress: BuildProgress;
   readonly isDone?: true;
-  /** Whoever works on it wrote it last. */
+  /** Until when the shard belongs to the process that wrote it last. */
   readonly ownedUntilMs?: number;
 }
 
-/** Where the table may be cut. */
+/** A place to cut the table. */
 interface Mark {
   readonly partitionKey: string;
-  /** Entities in front of it. */
+  /** Entities before it. */
   readonly before: number;
 }
 
-/** A shard as it was read or written last. */
+/** A shard as it was last read or written. */
 interface KnownShard {
   readonly key: EntityKey;
   known: Known<Shard>;
@@ -81,16 +81,16 @@ const SHARDS_MAX = 1000;
 const PARALLEL = 4;
 const PARTITION = "shards";
 const PROPERTY = "shard";
-/** How often to look whether others are done. */
+/** How often to check whether other processes are done. */
 const POLL_MS = 5000;
 /** Candidates for a cut that are kept for each shard. */
 const MARKS = 64;
 
 /**
- * Builds an index like `build` of its life cycle, but range by range of its partitions, side by side. Every
- * process that calls this works on the same build, until it is whole. Each may stop or die at any moment:
- * another takes over its shards after a minute, from the last page that was recorded.
- * @throws validation-failed when the index is in no state to be built, or being built without shards.
+ * Builds an index like `build` of its life cycle, but works on several ranges of its partitions in parallel.
+ * Every process that calls this works on the same build until it is complete. Each may stop or crash at any
+ * time: after a minute another takes over its shards from the last recorded page.
+ * @throws validation-failed when the index is in no state to be built, or is being built without shards.
  */
 export async function buildInShards(
   database: Database,
@@ -134,18 +134,18 @@ class ShardedBuild {
         const whole = await this.#goOn();
         if (whole) return whole;
       } catch (error) {
-        // Another process moved the index.
+        // Another process changed the state of the index.
         if (!isTableError(error, "conflict")) throw error;
       }
     }
   }
 
-  /** Does what is to be done next. @returns all that was built, when nothing is. */
+  /** Does the next step. @returns everything that was built, once nothing is left to do. */
   async #goOn(): Promise<BuildProgress | undefined> {
     const { clock } = this.#index.database;
     const { control, row } = await readToBuild(this.#index.control);
     const { state, build, shards } = control;
-    // Retired since it was at work on it.
+    // Retired while this process was building it.
     if (state === "disabled" && this.#hasBegun) {
       throw stateRefused(this.#index.control, state, "built");
     }
@@ -171,12 +171,12 @@ class ShardedBuild {
     }
     const free = open.filter(({ known }) => (known.value.ownedUntilMs ?? 0) <= clock.now());
     await mapBounded(free, this.#parallel, (shard) => this.#work(shard));
-    // Others have them, or finished and are deleting them.
+    // Other processes work on them, or have finished and are deleting them.
     if (free.length === 0) await clock.sleep(POLL_MS);
     return undefined;
   }
 
-  /** From `disabled` to shards that can be worked on, or until another process has done it. */
+  /** Moves a `disabled` index on until there are shards to work on, or until another process has done so. */
   async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
     const { clock } = this.#index.database;
     const { state, shards, ownedUntilMs = 0 } = control;
@@ -201,7 +201,7 @@ class ShardedBuild {
     };
     await createItsTables(this.#index);
     await keep();
-    // A writer that does not know yet would write rows that nobody indexes.
+    // A writer that does not know the new state would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);
     await keep();
     const still = async () => {
@@ -218,7 +218,7 @@ class ShardedBuild {
     await this.#index.control.write({ state: "writeonly", shards: { plan, count } }, known);
   }
 
-  /** Partition keys that cut the entities into about equal parts: a scan of their keys. */
+  /** Partition keys that cut the entities into about equal parts. Scans their keys. */
   async #cuts(keep: () => Promise<void>): Promise<string[]> {
     const shards = this.#shardsMax;
     const { table, rows } = this.#index.entity;
@@ -250,11 +250,11 @@ class ShardedBuild {
       const off = ({ before }: Mark) => Math.abs(before - (i * count) / shards);
       cuts.add(marks.reduce((best, mark) => (off(mark) < off(best) ? mark : best)).partitionKey);
     }
-    // Not every endpoint answers in the order of keys.
+    // Not every endpoint returns rows in key order.
     return [...cuts].sort();
   }
 
-  /** Unless somebody else has it, or takes it over. */
+  /** Works on a shard, unless another process has it or takes it over. */
   async #work(shard: KnownShard): Promise<void> {
     const { clock } = this.#index.database;
     const save = async (change: Partial<Shard>) => {
@@ -288,7 +288,7 @@ class ShardedBuild {
     }
   }
 
-  /** The index, whose entries are made until it is retired. */
+  /** The index, whose entries are written until it is retired. */
   #kept(still: () => Promise<void>): KeptIndex {
     return keptInTime(this.#index, keptUntil(this.#index, "built", still));
   }
@@ -304,7 +304,7 @@ class ShardedBuild {
     this.#shards = found;
   }
 
-  /** These shards, and what was left of earlier builds. */
+  /** Deletes these shards, and those left from earlier builds. */
   async #drop(plan: string): Promise<void> {
     const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
     const range = { partitionKey: PARTITION, rows };
@@ -321,7 +321,7 @@ class ShardedBuild {
     this.#onProgress?.({ done: this.#progress().done, shards, shardsDone });
   }
 
-  /** Of all shards together. */
+  /** The progress of all shards together. */
   #progress(): BuildProgress {
     const all = this.#shards.map(({ known }) => known.value.progress);
     const sum = (of: "done" | "written" | "errors") =>
@@ -339,5 +339,5 @@ class ShardedBuild {
   }
 }
 
-/** Somebody else works on the shard. */
+/** Another process works on the shard. */
 class TakenOver extends Error {}

@@ -21,8 +21,9 @@ import type { ByMs } from "../store/layer.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
- * `disabled` (nobody maintains it) → `writeonly` (writers do, readers may not) → built → `readable`, or
- * `readable-dups` when values that should be unique are not → `retiring` (readers may not) → `disabled`.
+ * `disabled` (not maintained) → `writeonly` (writers maintain it, readers may not use it) → built → `readable`,
+ * or `readable-dups` when values that should be unique are not → `retiring` (readers may not use it) →
+ * `disabled`.
  */
 export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
 
@@ -31,11 +32,11 @@ const PARTITION = "index";
 const PROPERTY = "control";
 /** Writers use a state for this long before they read it again. */
 export const LEASE_MS = 30_000;
-/** And commit within this time of preparing. */
+/** Writers commit within this time after preparing. */
 const COMMIT_MS = 20_000;
-/** From when a writer read a state until nothing is committed any more that goes by it. */
+/** The time from reading a state until no commit based on it can happen any more. */
 export const WRITE_MS = LEASE_MS + COMMIT_MS;
-/** When all writers have seen a move. Services count whole seconds, from when a request comes. */
+/** When all writers have seen a change. Services count timeouts in whole seconds, from the arrival of a request. */
 export const EVERYBODY_MS = WRITE_MS + 5000;
 
 export interface Control {
@@ -43,30 +44,30 @@ export interface Control {
   readonly owner?: string;
   readonly ownedUntilMs?: number;
   readonly build?: BuildProgress;
-  /** A build in shards; without `count` while they are cut. */
+  /** A build in shards. `count` is absent while they are being cut. */
   readonly shards?: { readonly plan: string; readonly count?: number };
 }
 
-/** How far a build got: of an index, or of one shard. */
+/** The progress of a build, of an index or of one shard. */
 export interface BuildProgress {
   readonly cursor?: Continuation;
   /** Entities. */
   readonly done: number;
-  /** Entries that are right now; none of an entity that does not match. */
+  /** Entries that are now correct; none of an entity that does not match. */
   readonly written: number;
   /** Entities without an entry, because their value belongs to another. */
   readonly errors: number;
-  /** Those whose value belongs to another; the first thousand, or fewer that fit. */
+  /** Entities whose value belongs to another: the first thousand, or as many as fit. */
   readonly duplicates: readonly string[];
 }
 
 export interface KnownControl {
   readonly control: Control;
-  /** Undefined for an index nobody registered, which is one that was there from the start: readable. */
+  /** Undefined for an index that is not registered: it existed from the start, and is readable. */
   readonly row: Known<Control> | undefined;
 }
 
-/** What the table holds of a name: a row for each definition that was ever registered under it. */
+/** The rows for a name: one for each definition that was ever registered under it. */
 interface Registered {
   readonly row: Known<Control> | undefined;
   readonly others: readonly Other[];
@@ -75,15 +76,15 @@ interface Registered {
 /** The row of another definition. */
 type Other = readonly [rowKey: string, row: Known<Control>];
 
-/** How far a build got that begins. */
+/** The progress of a build that begins. */
 export const NOTHING_BUILT: BuildProgress = { done: 0, written: 0, errors: 0, duplicates: [] };
 
-/** Entities side by side would get into each other's way in a list. */
+/** Entities processed in parallel would conflict with each other in a list. */
 export function widthOf(keeper: EntryKeeper | ListKeeper): number {
   return keepsRows(keeper) ? LOOKUPS_AT_ONCE : 1;
 }
 
-/** An index that is built, checked, mended or removed from outside. */
+/** An index that is built, checked, repaired or removed from outside. */
 export interface KeptIndex {
   readonly database: Database;
   readonly entity: AnyEntity;
@@ -100,8 +101,8 @@ export function keptIndex(database: Database, entity: AnyEntity, name: string): 
 }
 
 /**
- * The same, whose entries are written no later than `byMs` says: whoever retired the index meanwhile would never see
- * them again.
+ * The same index, whose entries are written no later than `byMs` returns: a retirement in the meantime would
+ * never find entries written after it.
  */
 export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
   const { database, entity, name } = index;
@@ -109,8 +110,9 @@ export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
 }
 
 /**
- * Until when entries may be written by what the control row says, which is read again when that is old: a retirement
- * waits for builds and repairs as it waits for writers. Calls `still` after each such read, one at a time.
+ * Returns a function for the time until which the control row permits writing entries. It reads the row again
+ * when it is old, so a retirement waits for builds and repairs as it waits for writers. Calls `still` after
+ * each such read, one at a time.
  * @throws validation-failed once the index is being retired: it cannot be `done` then.
  */
 export function keptUntil(
@@ -138,24 +140,27 @@ export function keptUntil(
   };
 }
 
-/** Before it is `writeonly`, for then all write to its table: a retirement dropped it, or nobody made it yet. */
+/**
+ * Done before the index is `writeonly`, when all writers use its tables: a retirement may have dropped one, or
+ * it was never created.
+ */
 export async function createItsTables({ database, entity, name }: KeptIndex): Promise<void> {
   const { [name]: index } = entity.indexes;
   if (index) await database.createTables(index);
 }
 
-/** How long the work is its owner's after the last word from it. */
+/** How long work belongs to its owner after the owner last confirmed it. */
 export const OWNER_MS = 60_000;
 
-/** Whether its owner should say so again, if it is asked every 30 s. */
+/** Whether the owner should confirm its work again, if this is checked every 30 s. */
 export function isOwnedBriefly(clock: Clock, ownedUntilMs = 0): boolean {
   return ownedUntilMs - clock.now() < OWNER_MS * 0.75;
 }
 
 /**
- * The control row of one definition of an index: `<table>.<Entity>.<index>@<hash>`. Under a changed definition the
- * name is another index with a row of its own, but its entries may stand where those of the old one do. So only one
- * of them is in use at a time, and none is built before the entries of the others are gone.
+ * The control row of one definition of an index: `<table>.<Entity>.<index>@<hash>`. Under a changed definition
+ * the name is another index with a row of its own, but its entries may have the same keys as those of the old
+ * one. So only one of them is in use at a time, and none is built before the entries of the others are gone.
  */
 export class IndexControl {
   readonly #database: Database;
@@ -192,13 +197,13 @@ export class IndexControl {
     return { control: row?.value ?? { state: "readable" }, row };
   }
 
-  /** @throws conflict when somebody else moved the index. */
+  /** @throws conflict when another process changed the state of the index. */
   write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
     const message = `${this}: somebody else moved the index.`;
     return mustWriteJson(this.row(this.key), control, before, message, labelsOf(control));
   }
 
-  /** That of this definition, or of another. */
+  /** The row of this definition, or of another. */
   row(rowKey: string): JsonRow<Control> {
     return jsonRow(this.#database, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
   }
@@ -214,7 +219,7 @@ function labelsOf({ state }: Control): Properties {
 }
 
 /**
- * What is known of an index that is to be built.
+ * The known state of an index that is to be built.
  * @throws validation-failed when another definition has the name, or left entries.
  */
 export async function readToBuild(index: IndexControl): Promise<KnownControl> {
@@ -225,15 +230,15 @@ export async function readToBuild(index: IndexControl): Promise<KnownControl> {
   throw validationFailed(`${index}`, "definition", message);
 }
 
-/** An index in this state is not "built", "retired" or "repaired". */
+/** The error for an index that, in this state, cannot be "built", "retired" or "repaired". */
 export function stateRefused(index: IndexControl, state: IndexState, done: string): Error {
   return validationFailed(`${index}`, "state", `is ${state}: it cannot be ${done} now`);
 }
 
 /**
- * Registers it as disabled. Other definitions of the name are taken from readers first, for whoever knows this one
- * does not keep their entries.
- * @throws conflict when somebody did it before.
+ * Registers the index as disabled. Other definitions of the name are taken from readers first, because writers
+ * that know this one do not maintain the entries of the others.
+ * @throws conflict when another process was faster.
  */
 export async function register({ tables, clock }: Database, index: IndexControl): Promise<void> {
   await tables.createTable(CONTROL_TABLE);
@@ -251,7 +256,7 @@ export async function register({ tables, clock }: Database, index: IndexControl)
   await index.write({ state: "disabled" }, undefined);
 }
 
-/** One that is disabled has an owner until the last of them is deleted. */
+/** A disabled index has an owner until its last entry is deleted. */
 function hasEntries([, { value }]: Other): boolean {
   return value.state !== "disabled" || value.owner !== undefined;
 }
