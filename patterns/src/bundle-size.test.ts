@@ -5,27 +5,27 @@ import { build } from "esbuild";
 import { ENTRY_POINTS, sources } from "./test-entry-points.ts";
 
 /*
- * What a program pays for the library. Measured: what esbuild makes of the entry points, minified, as
- * ES2022 modules, compressed by gzip -9; the official clients and Node's own modules are left out.
+ * What the library costs a program in bytes: the entry points as bundled by esbuild, minified, as ES2022
+ * modules, compressed by gzip -9, without the official clients and Node's own modules.
  *
- * - The core is `@rowhouse/patterns` with all it exports.
- * - A pattern is what its entry point adds to the core. What several share (how entries look, messages)
- *   counts for each of them.
- * - Everything is all entry points in one bundle: those of operators, the adapters and the transport too.
+ * - The core is `@rowhouse/patterns` with all its exports.
+ * - A pattern is what its entry point adds to the core. Code that several share (how entries are stored,
+ *   messages) counts for each of them.
+ * - Everything is all entry points in one bundle, including those for operators, the adapters and the
+ *   transport.
  *
- * The testing kit is left out, for it runs at the developer's desk only; the command line is a package of
- * its own.
+ * The testing kit is excluded, because it runs only in development; the command line is a package of its own.
  */
 
 const KIB = 1024;
 
-/** What is aimed at. */
+/** The goal. */
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
- * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists
- * of ids, builds by many processes, and the table client, whose transactions are written and read here; by less,
- * logs and what builds and mends indexes.
- * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
+ * The actual size, where it is larger. Over the goal are the core, indexes and lists in other partitions, lists
+ * of ids, builds by many processes, and the table client, whose transactions are written and read here; by
+ * less, logs and the code that builds and repairs indexes. What a pattern adds grows a little when the core
+ * shrinks, because the core then contains less that is similar and compresses well.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 17_167,
@@ -40,12 +40,12 @@ const REACHED: Readonly<Record<string, number>> = {
   "sharded-build.ts": 3802,
 };
 /**
- * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
- * for repetitions differently: for the same bundle their results were up to 1 % apart.
+ * Nothing may exceed either by more. Node's own zlib, the system's and those of other processors search for
+ * repetitions differently: for the same bundle their results differed by up to 1 %.
  */
 const SLACK = 1.02;
 
-/** The queue and blob adapters are given a client and need its types only. */
+/** The queue and blob adapters receive a client and need only its types. */
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   "azure-tables.ts": ["@azure/data-tables"],
   "large-value.ts": ["node:crypto"],
