@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { policyInstant, printPolicyTime } from "./access-policy.ts";
 
 describe("Times of access policies", () => {
-  it("are printed with seven fraction digits, whichever form they came in", () => {
+  it("are printed with seven fraction digits, in whichever form they were sent", () => {
     const printed = {
       "2011-10-11": "2011-10-11T00:00:00.0000000Z",
       "2011-10-11T22:30Z": "2011-10-11T22:30:00.0000000Z",
@@ -18,12 +18,12 @@ describe("Times of access policies", () => {
     }
   });
 
-  it("are instants to the millisecond", () => {
+  it("are instants with a precision of a millisecond", () => {
     assert.equal(policyInstant("1970-01-02"), 86_400_000);
     assert.equal(policyInstant("1970-01-01T00:00:01.9999999Z"), 1999);
   });
 
-  it("must exist and carry their zone", () => {
+  it("must be real dates and have a time zone", () => {
     for (const text of [
       "",
       "2011-02-30",

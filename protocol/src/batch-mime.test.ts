@@ -55,7 +55,7 @@ const EXAMPLE_QUERY = lines(
 );
 
 describe("A batch body", () => {
-  it("yields the operations of its change set", () => {
+  it("is parsed into the operations of its change set", () => {
     const body = exampleChangeset("2");
     assert.equal(body.length, 722);
     assert.deepEqual(readable(parse(body)), [
@@ -87,7 +87,7 @@ describe("A batch body", () => {
     ]);
   });
 
-  it("yields its only query", () => {
+  it("is parsed into its only query", () => {
     assert.equal(EXAMPLE_QUERY.length, 235);
     const batch = parse(EXAMPLE_QUERY);
     assert.equal(batch.kind, "query");
@@ -102,7 +102,7 @@ describe("A batch body", () => {
     ]);
   });
 
-  it("may break its lines with LF alone", () => {
+  it("may end its lines with LF alone", () => {
     const body = exampleChangeset("2");
     assert.deepEqual(readable(parse(body.replaceAll("\r\n", "\n"))), readable(parse(body)));
   });
@@ -117,7 +117,7 @@ describe("A batch body", () => {
     assert.deepEqual(readable(parse(body.replace("--batch_a1--", ""))), expected);
   });
 
-  it("may have text around it, and blank lines and spaces where boundaries are", () => {
+  it("may have text around it, and blank lines and spaces around boundaries", () => {
     const body = exampleChangeset("2");
     const padded = `For old readers only.\r\n${body}--That was it.\r\n`
       .replace("--changeset_b1\r\n", "--changeset_b1 \t\r\n")
@@ -125,7 +125,7 @@ describe("A batch body", () => {
     assert.deepEqual(readable(parse(padded)), readable(parse(body)));
   });
 
-  it("may quote its boundary and name it in any case", () => {
+  it("may quote its boundary and name the parameter in any case", () => {
     const body = exampleChangeset("2");
     const expected = readable(parse(body));
     for (const type of [
@@ -137,7 +137,7 @@ describe("A batch body", () => {
     }
   });
 
-  it("may have a boundary that its change set's begins with", () => {
+  it("may have a boundary that is a prefix of its change set's boundary", () => {
     const body = exampleChangeset("2");
     const expected = readable(parse(body));
     assert.deepEqual(readable(parse(body.replaceAll("changeset_b1", "batch_a1_b1"))), expected);
@@ -154,11 +154,11 @@ describe("A batch body", () => {
     assert.deepEqual(readable(named), readable(parse(body)));
   });
 
-  it("may speak HTTP/1.0", () => {
+  it("may use HTTP/1.0", () => {
     assert.equal(operations(changeset(["POST t HTTP/1.0"])).length, 1);
   });
 
-  it("lets no header be lost behind a part that began the same and had fewer", () => {
+  it("keeps every header of a part that follows a similar part with fewer headers", () => {
     const line = "PUT /People(PartitionKey='p',RowKey='1') HTTP/1.1";
     const whole = lines(line, "If-Match: *", "Accept: a/b");
     for (const before of [line, lines(line, "If-Match: *").trimEnd()]) {
@@ -173,7 +173,7 @@ describe("A batch body", () => {
     }
   });
 
-  it("may hold the part headers and blank lines of the JavaScript client", () => {
+  it("may contain the part headers and blank lines of the JavaScript client", () => {
     const [operation] = operations(
       lines(
         "--batch_a1",
@@ -198,7 +198,7 @@ describe("A batch body", () => {
     assert.equal(text(operation!), '{"v":2}');
   });
 
-  it("lets no condition be lost behind another", () => {
+  it("keeps both values of a repeated If-Match", () => {
     const request = lines(
       "DELETE /People(PartitionKey='p',RowKey='1') HTTP/1.1",
       'If-Match: W/"1"',
@@ -213,7 +213,7 @@ describe("A batch body", () => {
     assert.equal(operation?.headers.get("accept"), "application/json");
   });
 
-  it("echoes a Content-ID of the request only, not of the part", () => {
+  it("echoes the Content-ID of a request, and not that of the part around it", () => {
     const [operation] = operations(
       lines(
         "--batch_a1",
@@ -242,14 +242,14 @@ describe("A batch body", () => {
     assert.equal(operation?.url, "t(PartitionKey='p', RowKey='r')");
   });
 
-  it("keeps bytes of bodies that are no text", () => {
+  it("keeps the bytes of request bodies that are not text", () => {
     const [before, after] = changeset(["POST t HTTP/1.1\r\n\r\n@"]).split("@");
     const body = Uint8Array.of(0, 255, 13, 10, 45, 45, 0xed, 0xa0, 0x80);
     const batch = parseBatch(TYPE, join([encode(before!), body, encode(after!)]));
     assert.deepEqual(batch.kind === "changeset" && batch.operations[0]?.body, body);
   });
 
-  it("stops at 101 operations, which stand for any number above 100", () => {
+  it("is parsed up to 101 operations, which stand for any number above 100", () => {
     const count = (n: number) => operations(changeset(Array(n).fill("POST t HTTP/1.1"))).length;
     assert.equal(count(100), 100);
     assert.equal(count(101), 101);
@@ -257,7 +257,7 @@ describe("A batch body", () => {
   });
 });
 
-describe("A batch body is refused as InvalidInput", () => {
+describe("A batch body is refused", () => {
   const one = changeset(["POST t HTTP/1.1"]);
   const refused: Record<string, string> = {
     "when it is empty": "",
@@ -269,15 +269,15 @@ describe("A batch body is refused as InvalidInput", () => {
     "when it has two change sets": one.replace("--batch_a1--", one),
     "when a query follows the change set": one.replace("--batch_a1--", EXAMPLE_QUERY),
     "when it has two queries": EXAMPLE_QUERY.replace("--batch_a1--", EXAMPLE_QUERY),
-    "when a query stands in the change set": changeset(["GET t HTTP/1.1"]),
-    "when a write stands outside the change set": EXAMPLE_QUERY.replace("GET", "DELETE"),
-    "when a batch stands in the change set": one.replace("application/http", "multipart/mixed"),
+    "when a query is in the change set": changeset(["GET t HTTP/1.1"]),
+    "when a write is outside the change set": EXAMPLE_QUERY.replace("GET", "DELETE"),
+    "when a batch is in the change set": one.replace("application/http", "multipart/mixed"),
     "when a request has no version": changeset(["POST t"]),
     "when a request has no URL": changeset(["POST HTTP/1.1"]),
-    "when a line among the headers is none": changeset(["POST t HTTP/1.1\r\nIf-Match"]),
+    "when a header line has no colon": changeset(["POST t HTTP/1.1\r\nIf-Match"]),
     "when a header is folded": changeset(["POST t HTTP/1.1\r\nAccept: a\r\n b: c"]),
-    "when a header breaks its line by CR": changeset(["POST t HTTP/1.1\r\nContent-ID: 1\rX: y"]),
-    "when a header holds NUL": changeset(["POST t HTTP/1.1\r\nContent-ID: \0"]),
+    "when a header contains CR": changeset(["POST t HTTP/1.1\r\nContent-ID: 1\rX: y"]),
+    "when a header contains NUL": changeset(["POST t HTTP/1.1\r\nContent-ID: \0"]),
   };
   for (const [name, body] of Object.entries(refused)) {
     it(name, () => assertRefused(() => parse(body)));
@@ -300,7 +300,7 @@ describe("A batch body is refused as InvalidInput", () => {
     assertRefused(() => parseBatch(undefined, encode(one)));
   });
 
-  it("when a part has more headers or longer ones than are allowed", () => {
+  it("when a part has too many or too long headers", () => {
     const headers = (n: number) => Array(n).fill("A: b").join("\r\n");
     const most = LIMITS.batchPartHeadersMax - 1;
     assert.equal(operations(changeset([`POST t HTTP/1.1\r\n${headers(most)}`])).length, 1);
@@ -314,12 +314,12 @@ describe("A batch body is refused as InvalidInput", () => {
     );
   });
 
-  it("when it is longer than 4 MiB, by that code", () => {
+  it("when it is longer than 4 MiB, as RequestBodyTooLarge", () => {
     const body = new Uint8Array(LIMITS.bodyBytesMax + 1);
     assert.throws(() => parseBatch(TYPE, body), { code: "RequestBodyTooLarge" });
   });
 
-  it("wherever it is cut before its change set is closed", () => {
+  it("when it is cut anywhere before its change set is closed", () => {
     const body = exampleChangeset("2");
     const whole = readable(parse(body));
     const closed = body.indexOf("--changeset_b1--") + "--changeset_b1--".length;
@@ -330,7 +330,7 @@ describe("A batch body is refused as InvalidInput", () => {
     }
   });
 
-  it("wherever a query is cut", () => {
+  it("when a query is cut anywhere", () => {
     const whole = EXAMPLE_QUERY.indexOf("--batch_a1--") + "--batch_a1".length;
     for (let length = 0; length < whole; length++) {
       assertRefused(() => parse(EXAMPLE_QUERY.slice(0, length)));
@@ -349,7 +349,7 @@ describe("Any batch", () => {
     headers: fc.array(header, { maxLength: 5 }),
     body: fc.oneof(fc.json().map(encode), fc.uint8Array({ maxLength: 40 })).filter(isPlainBody),
   });
-  /** Where clients differ, drawn for each line. */
+  /** The differences between clients, drawn for each line. */
   const dialect = fc.record({
     feeds: fc.array(fc.constantFrom("\r\n", "\n"), { minLength: 1, maxLength: 7 }),
     blanks: fc.array(fc.nat(2), { minLength: 1, maxLength: 5 }),
@@ -359,7 +359,7 @@ describe("Any batch", () => {
     partContentId: fc.boolean(),
   });
 
-  it("means the same in every dialect", () => {
+  it("is parsed to the same operations in every dialect", () => {
     fc.assert(
       fc.property(fc.array(operation, { minLength: 1, maxLength: 6 }), dialect, (given, how) => {
         const batch = parseBatch(TYPE, printIn(how, given));
@@ -383,7 +383,7 @@ describe("Any batch", () => {
     );
   });
 
-  it("is read or refused, whatever its bytes are", () => {
+  it("is parsed or refused, whatever its bytes", () => {
     const edit = fc.record({
       at: fc.nat(800),
       remove: fc.nat(60),
@@ -460,7 +460,7 @@ function printIn(dialect: Dialect, given: readonly GivenOperation[]): Uint8Array
   return join(chunks);
 }
 
-/** A body has no line breaks at its ends and contains no boundary. */
+/** A body that has no line breaks at its ends and contains no boundary. */
 function isPlainBody(body: Uint8Array): boolean {
   const ends = [body[0], body.at(-1)];
   return !ends.includes(10) && !ends.includes(13);

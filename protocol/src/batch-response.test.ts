@@ -15,11 +15,11 @@ const ETAG = `W/"datetime'2021-01-06T01%3A01%3A33.25Z'"`;
 const JSON_TYPE = "application/json;odata=minimalmetadata;streaming=true;charset=utf-8";
 
 describe("The answer to a batch", () => {
-  it("names its boundary by the prefix that clients look for", () => {
+  it("names its boundary with the prefix that clients expect", () => {
     assert.equal(batchResponseType(IDS), "multipart/mixed; boundary=batchresponse_g1");
   });
 
-  it("holds an answer for each operation of a change set that succeeded", () => {
+  it("contains an answer for each operation of a successful change set", () => {
     const preferenceApplied = "return-no-content";
     assertPrinted(
       {
@@ -55,7 +55,7 @@ describe("The answer to a batch", () => {
     );
   });
 
-  it("holds the entity that an insert answers, then its place", () => {
+  it("contains the entity that an insert returns, then its address", () => {
     const content = { type: JSON_TYPE, body: '{"v":"é"}' };
     const preferenceApplied = "return-content";
     assertPrinted(
@@ -90,7 +90,7 @@ describe("The answer to a batch", () => {
     );
   });
 
-  it("holds the ETag of an update, without a Content-ID that was not sent", () => {
+  it("contains the ETag of an update, and no Content-ID if none was sent", () => {
     assertPrinted({ kind: "changeset", parts: [{ kind: "written", etag: ETAG }] }, [
       ...changesetHead(),
       "HTTP/1.1 204 No Content",
@@ -104,7 +104,7 @@ describe("The answer to a batch", () => {
     ]);
   });
 
-  it("holds nothing but the failure when an insert fails", () => {
+  it("contains only the failure if an insert fails", () => {
     const body = error("EntityAlreadyExists", "0:The specified entity already exists.");
     assertPrinted(
       {
@@ -136,7 +136,7 @@ describe("The answer to a batch", () => {
     );
   });
 
-  it("holds nothing but the failure when a row is named twice", () => {
+  it("contains only the failure if a row appears twice", () => {
     const [, message] = ERRORS.InvalidDuplicateRow;
     const body = error("InvalidDuplicateRow", `1:${message}`);
     assertPrinted(
@@ -167,7 +167,7 @@ describe("The answer to a batch", () => {
     );
   });
 
-  it("says nothing about caching when the table is missing", () => {
+  it("has no Cache-Control if the table is missing", () => {
     const content = { type: JSON_TYPE, body: "{}" };
     const printed = text({
       kind: "changeset",
@@ -177,7 +177,7 @@ describe("The answer to a batch", () => {
     assert.doesNotMatch(printed, /Cache-Control/);
   });
 
-  it("holds a failed query without a change set around it", () => {
+  it("contains a failed query without a change set around it", () => {
     const body = error("ResourceNotFound", "0:The specified resource does not exist.");
     assertPrinted(
       {
@@ -207,7 +207,7 @@ describe("The answer to a batch", () => {
     );
   });
 
-  it("holds what a query found, be it text or bytes", () => {
+  it("contains the result of a query, whether text or bytes", () => {
     for (const body of ['{"v":"é"}', new TextEncoder().encode('{"v":"é"}')]) {
       assertPrinted(
         {
@@ -267,7 +267,7 @@ describe("The message of a failure in a batch", () => {
     assert.equal(message("ResourceNotFound", "query", 0, 1), "0:m");
   });
 
-  it("has no index when the only operation fails by its entity", () => {
+  it("has no index if the only operation fails because of its entity", () => {
     const codes = [
       "EntityAlreadyExists",
       "UpdateConditionNotSatisfied",
@@ -277,18 +277,18 @@ describe("The message of a failure in a batch", () => {
     assert.equal(message("PropertyValueTooLarge", "changeset", 0, 1), "m");
   });
 
-  it("keeps the index when the only operation fails by its table or form", () => {
+  it("has an index if the only operation fails because of its table or form", () => {
     assert.equal(message("TableNotFound", "changeset", 0, 1), "0:m");
     assert.equal(message("InvalidInput", "changeset", 0, 1), "0:m");
     assert.equal(message("AtomFormatNotSupported", "changeset", 0, 1), "0:m");
   });
 
-  it("keeps the index when the caller may not do the only operation", () => {
+  it("has an index if the caller lacks permission for the only operation", () => {
     assert.equal(message("AuthorizationFailure", "changeset", 0, 1), "0:m");
     assert.equal(message("AuthorizationPermissionMismatch", "changeset", 0, 1), "0:m");
   });
 
-  it("counts to 99 when there are too many operations", () => {
+  it("has index 99 if there are too many operations", () => {
     const { code, status, message } = tooManyOperations();
     assert.deepEqual([code, status], ["InvalidInput", 400]);
     assert.equal(

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { decodeContinuation, decodeTableContinuation, encodeContinuation } from "./continuation.ts";
 import { ServiceError } from "./errors.ts";
 
-describe("continuation tokens", () => {
+describe("Continuation tokens", () => {
   for (const [text, token] of [
     ["Smith", "1!8!U21pdGg-"],
     ["O'Brien", "1!12!TydCcmllbg--"],
@@ -21,7 +21,7 @@ describe("continuation tokens", () => {
     });
   }
 
-  it("carry any key, in characters that a query needs not escape", () => {
+  it("carry any key, in characters that need no escaping in a query", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (key) => {
         const token = encodeContinuation(key);
@@ -31,14 +31,14 @@ describe("continuation tokens", () => {
     );
   });
 
-  it("are read in plain base64 too", () => {
+  it("are also accepted in plain base64", () => {
     assert.equal(encodeContinuation("~~>?"), "1!8!fn4*Pw--");
     assert.equal(decodeContinuation("1!8!fn4+Pw=="), "~~>?");
     assert.equal(encodeContinuation("~~??"), "1!8!fn4_Pw--");
     assert.equal(decodeContinuation("1!8!fn4/Pw=="), "~~??");
   });
 
-  it("read an empty token as an empty key", () => {
+  it("decode an empty token to an empty key", () => {
     assert.equal(decodeContinuation(""), "");
   });
 
@@ -63,7 +63,7 @@ describe("continuation tokens", () => {
     });
   }
 
-  it("answer any text with a key or a refusal", () => {
+  it("decode any text to a key or refuse it", () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -81,14 +81,14 @@ describe("continuation tokens", () => {
     );
   });
 
-  it("of the cloud carry a table's creation stamp, which is read past", () => {
+  it("of the cloud may carry a table's creation stamp, which is ignored", () => {
     const token = "1!40!dGFibGUzNTg2MTlkMgEwMWQzNTljZGFiMWI3OTg1";
     assert.equal(decodeContinuation(token), "table358619d2\u000101d359cdab1b7985");
     assert.equal(decodeTableContinuation(token), "table358619d2");
     assert.equal(decodeTableContinuation("1!8!cGVvcGxl"), "people");
   });
 
-  it("of the cloud with a row key are read", () => {
+  it("of the cloud with a row key are accepted", () => {
     const token = "1!36!cm93LcO0LSAtJyctIi0lMjAtJTI3LXJrOA--";
     assert.equal(decodeContinuation(token), "row-ô- -''-\"-%20-%27-rk8");
   });

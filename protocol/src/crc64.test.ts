@@ -15,7 +15,7 @@ describe("The CRC64 of contents", () => {
     });
   }
 
-  it("does not depend on how the bytes arrive or where they stand in memory", () => {
+  it("does not depend on how the bytes are split or where they are in memory", () => {
     const memory = Uint8Array.from({ length: 4096 }, (_, i) => (i * 31) ^ (i >> 3));
     const bytes = memory.subarray(0, 1000);
     const whole = sumOf([bytes]);
@@ -27,8 +27,8 @@ describe("The CRC64 of contents", () => {
     }
   });
 
-  it("is the same in WebAssembly and byte by byte, of any parts", () => {
-    // Lengths near one word, two words, the minimum for moving, and the size of the module's memory.
+  it("is the same in WebAssembly and byte by byte, for any parts", () => {
+    // Lengths near one word, two words, the minimum for WebAssembly, and the size of the module's memory.
     const length = fc.oneof(
       fc.nat(200),
       fc.integer({ min: 8150, max: 12_000 }),
@@ -43,7 +43,7 @@ describe("The CRC64 of contents", () => {
     );
   });
 
-  it("of two contents, one behind the other, follows from the sum of each", () => {
+  it("of two concatenated contents follows from the checksum of each", () => {
     const part = fc.record({ length: fc.nat(3000), seed: fc.nat(), shift: fc.constant(0) });
     fc.assert(
       fc.property(part.map(noise), part.map(noise), (first, second) => {

@@ -16,7 +16,7 @@ import {
 
 const TICKS_MAX = ticksOfInstant({ seconds: INSTANT_SECONDS_MAX, ticks: 9_999_999 });
 
-describe("printing an instant", () => {
+describe("Printing an instant", () => {
   it("drops trailing zeros of the fraction", () => {
     check("2017-08-30T13:20:33.4139140Z", "2017-08-30T13:20:33.413914Z");
     check("2012-11-10T03:04:05.200Z", "2012-11-10T03:04:05.2Z");
@@ -37,7 +37,7 @@ describe("printing an instant", () => {
     );
   });
 
-  it("writes for an ETag what it writes elsewhere, colons escaped", () => {
+  it("writes the same text for an ETag, with colons escaped", () => {
     const out = new Uint8Array(40);
     const end = writeEtagInstant(out, 2, 0, 5_000_000);
     assert.equal(new TextDecoder().decode(out.subarray(2, end)), "0001-01-01T00%3A00%3A00.5Z");
@@ -48,8 +48,8 @@ describe("printing an instant", () => {
   }
 });
 
-describe("reading an instant", () => {
-  it("takes dates, minutes, seconds and fractions", () => {
+describe("Parsing an instant", () => {
+  it("accepts dates, minutes, seconds and fractions", () => {
     for (const [text, printed] of [
       ["2011-10-11", "2011-10-11T00:00:00Z"],
       ["2011-10-11T07:30", "2011-10-11T07:30:00Z"],
@@ -63,7 +63,7 @@ describe("reading an instant", () => {
     }
   });
 
-  it("turns offsets into UTC", () => {
+  it("converts offsets to UTC", () => {
     for (const [text, printed] of [
       ["2012-01-01T01:00:00+02:00", "2011-12-31T23:00:00Z"],
       ["2012-01-01T01:00:00.25-05:30", "2012-01-01T06:30:00.25Z"],
@@ -73,7 +73,7 @@ describe("reading an instant", () => {
     }
   });
 
-  it("refuses what is no instant", () => {
+  it("refuses everything else", () => {
     for (const text of [
       "",
       "2012",
@@ -106,7 +106,7 @@ describe("reading an instant", () => {
     }
   });
 
-  it("answers undefined or an instant in range, whatever it is given", () => {
+  it("returns undefined or an instant in range for any text", () => {
     const parts = fc.array(fc.constantFrom(..."0123456789-:TZ.+ é".split("")), { maxLength: 40 });
     fc.assert(
       fc.property(parts, (characters) => {
@@ -116,7 +116,7 @@ describe("reading an instant", () => {
     );
   });
 
-  it("reads back every instant it prints", () => {
+  it("reads back every instant that was printed", () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: TICKS_MAX }), (ticks) => {
         assert.equal(parseDateTime(printDateTime(ticks)), ticks);
@@ -137,7 +137,7 @@ describe("Timestamps", () => {
     );
   });
 
-  it("print as the ticks they stand for", () => {
+  it("print the same from microseconds as from ticks", () => {
     const out = new Uint8Array(40);
     fc.assert(
       fc.property(fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), (micros) => {

@@ -3,7 +3,7 @@ import { it } from "node:test";
 import fc from "fast-check";
 import { isPrintedDouble, printDouble } from "./double-text.ts";
 
-it("always prints a point or an exponent", () => {
+it("A double always prints with a point or an exponent", () => {
   check(3, "3.0");
   check(-20, "-20.0");
   check(123.45, "123.45");
@@ -11,7 +11,7 @@ it("always prints a point or an exponent", () => {
   check(-0, "0.0");
 });
 
-it("prints large and small numbers with an exponent of at least two digits", () => {
+it("A large or small double prints with an exponent of at least two digits", () => {
   check(1.23456789012346e24, "1.23456789012346E+24");
   check(1e14, "100000000000000.0");
   check(1e15, "1E+15");
@@ -22,7 +22,7 @@ it("prints large and small numbers with an exponent of at least two digits", () 
   check(1e100, "1E+100");
 });
 
-it("prints fifteen digits where they say it all, otherwise seventeen", () => {
+it("A double prints with fifteen digits if they are exact, otherwise with seventeen", () => {
   check(0.1, "0.1");
   check(0.1 + 0.2, "0.30000000000000004");
   check(1 / 3, "0.33333333333333331");
@@ -33,7 +33,7 @@ it("prints fifteen digits where they say it all, otherwise seventeen", () => {
   check(Number.MIN_VALUE, "4.94065645841247E-324");
 });
 
-it("prints text that reads back as the same number, and never as an Edm.Int32", () => {
+it("A printed double reads back as the same number, and never as an Edm.Int32", () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       const text = printDouble(value);
@@ -46,13 +46,13 @@ it("prints text that reads back as the same number, and never as an Edm.Int32", 
   );
 });
 
-it("knows its own text when it sees it", () => {
+it("The text of a printed double is recognized as such", () => {
   for (const text of ["3.0", "-3.1", "0.0", "0.5", "-0.5", "0.0001", "10.0", "1234567.12345678"]) {
     assert.equal(isPrinted(text), true, text);
   }
 });
 
-it("takes nothing else for its own text", () => {
+it("No other text is recognized as a printed double", () => {
   for (const text of ["3", "3.10", "-0.0", "0.00001", "0.00009", "1e5", "1.5e3", "1.50"]) {
     assert.equal(isPrinted(text), false, text);
   }

@@ -8,8 +8,8 @@ import { LIMITS } from "./limits.ts";
 
 const KEYS = '"PartitionKey":"p","RowKey":"r"';
 
-describe("a property's type", () => {
-  it("follows from its JSON form when nothing else is said", () => {
+describe("A property's type", () => {
+  it("follows from its JSON form without an annotation", () => {
     check('"a":"2020-01-01T00:00:00Z","b":1,"c":1.0,"d":true,"e":-5,"f":1e3,"g":false', [
       '"a":"2020-01-01T00:00:00Z"',
       '"b":1',
@@ -21,14 +21,14 @@ describe("a property's type", () => {
     ]);
   });
 
-  it("is what its annotation says, before or after it", () => {
+  it("is the annotated one, before or after the property", () => {
     const expected = ['"a@odata.type":"Edm.Int64","a":"39"'];
     check('"a@odata.type":"Edm.Int64","a":"39"', expected);
     check('"a":"39","a@odata.type":"Edm.Int64"', expected);
     check('"a":"39","b":true,"a@odata.type":"Edm.Int64"', [...expected, '"b":true']);
   });
 
-  it("is not repeated where JSON tells it anyway", () => {
+  it("is not stored if JSON implies it", () => {
     check('"a":4,"a@odata.type":"Edm.Double"', ['"a":4.0']);
     check('"a":"1","a@odata.type":"Edm.Double"', ['"a":1.0']);
     check('"a":"x","a@odata.type":"Edm.String"', ['"a":"x"']);
@@ -37,7 +37,7 @@ describe("a property's type", () => {
     check('"a":false,"a@odata.type":"Edm.Boolean"', ['"a":false']);
   });
 
-  it("may be taken by a value of that type only", () => {
+  it("is refused for a value of another type", () => {
     for (const property of [
       '"a":1,"a@odata.type":"Edm.String"',
       '"a":"","a@odata.type":"Edm.Int32"',
@@ -73,15 +73,15 @@ describe("a property's type", () => {
   });
 });
 
-describe("a number", () => {
-  it("must fit an Edm.Int32 when it has no point and no annotation", () => {
+describe("A number", () => {
+  it("must fit an Edm.Int32 if it has no point and no annotation", () => {
     check('"a":2147483647,"b":-2147483648', ['"a":2147483647', '"b":-2147483648']);
     for (const number of ["2147483648", "-2147483649", "10000000000"]) {
       refuse(`"a":${number}`, "InvalidInput");
     }
   });
 
-  it("must fit an Edm.Int64 when annotated so", () => {
+  it("must fit an Edm.Int64 if it is annotated as one", () => {
     check('"a":"9223372036854775807","a@odata.type":"Edm.Int64"', [
       '"a@odata.type":"Edm.Int64","a":"9223372036854775807"',
     ]);
@@ -98,7 +98,7 @@ describe("a number", () => {
     }
   });
 
-  it("has one text, whatever it came as", () => {
+  it("is stored in one form, however it was sent", () => {
     check('"a":-0,"b":-0.0,"c":1e24,"d":1.2300,"e":0.00001,"f":-10.0E-1', [
       '"a":0',
       '"b":0.0',
@@ -120,7 +120,7 @@ describe("a number", () => {
     refuse('"a":"-1e999","a@odata.type":"Edm.Double"', "InvalidInput");
   });
 
-  it("may be none, said in words", () => {
+  it("may be NaN or infinite, as an annotated text", () => {
     for (const word of ["NaN", "Infinity", "-Infinity"]) {
       check(`"x":"${word}","x@odata.type":"Edm.Double"`, [
         `"x@odata.type":"Edm.Double","x":"${word}"`,
@@ -130,8 +130,8 @@ describe("a number", () => {
   });
 });
 
-describe("a value", () => {
-  it("is kept in its one form", () => {
+describe("A value", () => {
+  it("is stored in its canonical form", () => {
     check('"a":"C9DA6455-213D-42C9-9A79-3E9149A57833","a@odata.type":"Edm.Guid"', [
       '"a@odata.type":"Edm.Guid","a":"c9da6455-213d-42c9-9a79-3e9149a57833"',
     ]);
@@ -152,23 +152,23 @@ describe("a value", () => {
     );
   });
 
-  it("loses the escapes that a text does not need, and keeps those it does", () => {
+  it("is stored without unnecessary escapes, and with the necessary ones", () => {
     check('"a":"\\/\\u00e9\\u0041\\ud83d\\ude00\\"\\\\\\n\\u0007\\ud800","b":"é😀"', [
       '"a":"/éA😀\\"\\\\\\n\\u0007\\ud800"',
       '"b":"é😀"',
     ]);
   });
 
-  it("is not stored when it is null", () => {
+  it("is not stored if it is null", () => {
     check('"n":null,"a":1,"m@odata.type":"Edm.Int64","m":null', ['"a":1']);
   });
 
-  it("that is null is not there, and the type of what is not there is ignored, known or not", () => {
+  it("that is null or missing may have any type annotation, even an unknown one", () => {
     check('"m@odata.type":"Edm.Foo","m":null,"a":1,"n@odata.type":"Edm.Foo"', ['"a":1']);
     refuse('"m@odata.type":"Edm.Foo","m":"x"', "InvalidInput");
   });
 
-  it("is a plain one", () => {
+  it("must be a string, number or boolean", () => {
     for (const value of [
       "{}",
       "[]",
@@ -202,8 +202,8 @@ describe("a value", () => {
   });
 });
 
-describe("what is not the client's to say", () => {
-  it("is dropped: Timestamp and control information", () => {
+describe("Timestamp and control information", () => {
+  it("are dropped", () => {
     check(
       '"odata.etag":"W/\\"x\\"","odata.metadata":"u","odata.type":"a.t","odata.id":1,"Timestamp":"x",' +
         '"Timestamp@odata.type":"Edm.DateTime","a":1,"b@odata.type":"Edm.Int64","a@odata.mediaEditLink":"u"',
@@ -212,7 +212,7 @@ describe("what is not the client's to say", () => {
     check('"Timestamp":null', []);
   });
 
-  it("is dropped whatever it holds, objects and arrays too", () => {
+  it("are dropped whatever their values, even objects and arrays", () => {
     const names = ["Timestamp", "Timestamp@odata.type", "odata.etag", "odata.x", "a@odata.y"];
     const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
     for (const name of names) {
@@ -228,7 +228,7 @@ describe("what is not the client's to say", () => {
     );
   });
 
-  it("is JSON all the same, and said once", () => {
+  it("must be valid JSON, and must not be repeated", () => {
     for (const value of [
       "{",
       "[",
@@ -253,7 +253,7 @@ describe("what is not the client's to say", () => {
     refuse('"timestamp":{}', "InvalidInput");
   });
 
-  it("differs by case", () => {
+  it("are recognized by exact case only", () => {
     check('"timestamp":1,"etag":"x","partitionkey":2', [
       '"timestamp":1',
       '"etag":"x"',
@@ -262,7 +262,7 @@ describe("what is not the client's to say", () => {
   });
 });
 
-describe("the keys", () => {
+describe("The keys", () => {
   it("may be empty", () => {
     const { partitionKey, rowKey } = decode('{"PartitionKey":"","RowKey":"","v":1}');
     assert.deepEqual([partitionKey, rowKey], ["", ""]);
@@ -275,13 +275,13 @@ describe("the keys", () => {
     assert.deepEqual([partitionKey, rowKey], ["O'Brien", "a b é%25"]);
   });
 
-  it("must both be given when there is no address", () => {
+  it("must both be given without an address", () => {
     for (const body of ["{}", '{"PartitionKey":"p"}', '{"PartitionKey":"p","RowKey":null}']) {
       refuseBody(body, "PropertiesNeedValue");
     }
   });
 
-  it("may be left out where there is an address, but not differ from it", () => {
+  it("may be omitted with an address, and must equal those of the address", () => {
     const address = { partitionKey: "p", rowKey: "r" };
     for (const body of ["{}", `{${KEYS}}`, '{"RowKey":"r"}', '{"PartitionKey":null}']) {
       const { partitionKey, rowKey } = decodeEntity(bytes(body), address);
@@ -293,7 +293,7 @@ describe("the keys", () => {
     );
   });
 
-  it("must be texts", () => {
+  it("must be strings", () => {
     for (const value of ["1", "true", "1.0"]) {
       refuseBody(
         `{"PartitionKey":${value},"RowKey":"r"}`,
@@ -305,7 +305,7 @@ describe("the keys", () => {
     check('"PartitionKey@odata.type":"Edm.String","RowKey@odata.type":"Edm.String"', []);
   });
 
-  it("must not hold what no URL may, nor half a character", () => {
+  it("must not contain characters that no URL may, nor unpaired surrogates", () => {
     for (const key of ["a/b", "a#b", "a?b", "a\u0085b", "\u007f"]) {
       refuseBody(
         `{"PartitionKey":"${key}","RowKey":"r"}`,
@@ -328,14 +328,14 @@ describe("the keys", () => {
     assert.equal(decode('{"PartitionKey":"%😀\'\\"","RowKey":"r"}').partitionKey, "%😀'\"");
   });
 
-  it("have a longest length", () => {
+  it("have a maximum length", () => {
     const longest = "k".repeat(LIMITS.keyLengthMax);
     assert.equal(decode(`{"PartitionKey":"${longest}","RowKey":"r"}`).partitionKey, longest);
     refuseBody(`{"PartitionKey":"p","RowKey":"${longest}k"}`, "PropertyValueTooLarge");
   });
 });
 
-describe("the body", () => {
+describe("The body", () => {
   it("may have white space and a byte order mark", () => {
     const entity = decode(` \r\n{ "a" : 1 ,\t${KEYS} , "b":\n"x" } \n`);
     assert.equal(text(entity.json), ',"a":1,"b":"x"');
@@ -398,7 +398,7 @@ describe("the body", () => {
     }
   });
 
-  it("must not say anything twice", () => {
+  it("must not repeat a name", () => {
     for (const twice of [
       '"a":1,"a":1',
       '"a":null,"a":1',
@@ -413,8 +413,8 @@ describe("the body", () => {
   });
 });
 
-describe("a body that is read", () => {
-  it("stays as it was, also where its names are escaped", () => {
+describe("A decoded body", () => {
+  it("is not modified, even if its names are escaped", () => {
     const body = bytes(`{${KEYS},"\\u0061bc":1}`);
     const before = Uint8Array.from(body);
     for (let time = 0; time < 2; time++) {
@@ -424,7 +424,7 @@ describe("a body that is read", () => {
   });
 });
 
-describe("random bodies", () => {
+describe("Random bodies", () => {
   it("are read as JSON.parse reads them", () => {
     const value = fc.oneof(
       fc.string({ unit: "binary" }),
@@ -454,7 +454,7 @@ describe("random bodies", () => {
     );
   });
 
-  it("are answered or refused, never worse", () => {
+  it("are decoded to valid JSON or refused with a ServiceError", () => {
     const example =
       '{"PartitionKey":"p1","RowKey":"r1","age":"39","age@odata.type":"Edm.Int64","married":true,"optional":null,' +
       '"ratio":3.1,"Birthday":"1973-10-04T00:00:00Z","Birthday@odata.type":"Edm.DateTime","binary":"YmluYXJ5",' +
@@ -491,7 +491,7 @@ describe("random bodies", () => {
   }
 });
 
-it("does not let one entity write over another's bytes", () => {
+it("Decoding one entity does not overwrite the bytes of another", () => {
   const first = decode(`{${KEYS},"a":"first"}`);
   refuse('"a":"second","b":{}', "InvalidInput");
   const third = decode(`{${KEYS},"a":"third"}`);
@@ -499,8 +499,8 @@ it("does not let one entity write over another's bytes", () => {
   assert.equal(text(third.json), ',"a":"third"');
 });
 
-describe("the name of a table to create", () => {
-  it("is taken as it stands", () => {
+describe("The name of a table to create", () => {
+  it("is returned unchanged", () => {
     assert.equal(decodeTableName(bytes('{"TableName":"t1"}')), "t1");
     assert.equal(
       decodeTableName(bytes('{"odata.type":"a.Tables", "TableName" : "a\\u002db"}')),
@@ -508,7 +508,7 @@ describe("the name of a table to create", () => {
     );
   });
 
-  it("must be there", () => {
+  it("must be a non-empty string", () => {
     for (const body of [
       "{}",
       '{"TableName":null}',

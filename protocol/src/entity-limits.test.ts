@@ -8,8 +8,8 @@ import { LIMITS } from "./limits.ts";
 
 const KEYS = '"PartitionKey":"p","RowKey":"r"';
 
-describe("names", () => {
-  it("begin with a letter or _, and go on with letters, digits and _", () => {
+describe("Property names", () => {
+  it("begin with a letter or _, and continue with letters, digits and _", () => {
     check('"_":1,"a1":2,"名前":3,"é_9":4,"\\u0061b":5', [
       '"_":1',
       '"a1":2',
@@ -22,7 +22,7 @@ describe("names", () => {
     }
   });
 
-  it("are names in XML too, as not all identifiers are", () => {
+  it("must be XML names too, which not all identifiers are", () => {
     for (const name of ["\u00e9", "\u216b", "a\u200d", "\u{1d49c}"]) {
       check(`"${name}":1`, [`"${name}":1`]);
     }
@@ -39,12 +39,12 @@ describe("names", () => {
     }
   });
 
-  it("of what is not stored are not looked at", () => {
+  it("are not checked if the property is not stored", () => {
     check('"a-b":null', []);
   });
 });
 
-describe("limits", () => {
+describe("Limits", () => {
   const properties = (count: number) => Array.from({ length: count }, (_, i) => `"p${i}":${i}`);
 
   it("allow 252 properties, nulls not counted", () => {
@@ -53,7 +53,7 @@ describe("limits", () => {
     refuse(properties(253).join(","), "TooManyProperties");
   });
 
-  it("bound how many members a body may have at all", () => {
+  it("bound the number of members of a body, including nulls", () => {
     const nulls = Array.from({ length: 1022 }, (_, i) => `"n${i}":null`);
     check(nulls.join(","), []);
     refuse([...nulls, '"x":null'].join(","), "TooManyProperties");
@@ -83,7 +83,7 @@ describe("limits", () => {
     refuse(`${most},${binary("c", last + 1)}`, "EntityTooLarge");
   });
 
-  it("count what small properties take", () => {
+  it("include the size of small properties", () => {
     const digits = Array.from({ length: 235 }, (_, i) => `"d${100 + i}":7`).join(",");
     const texts = Array.from({ length: 15 }, (_, i) => `"t${10 + i}":"${"x".repeat(32_768)}"`);
     const sizeOf = 4 + 2 * 2 + 235 * (8 + 2 * 4 + 4) + 15 * (8 + 2 * 3 + 2 * 32_768 + 4);
@@ -93,7 +93,7 @@ describe("limits", () => {
     refuse(members(last + 1), "EntityTooLarge");
   });
 
-  it("name the entity before the value when both are too large", () => {
+  it("report the entity before the value if both are too large", () => {
     refuse(binary("a", 1_048_576), "EntityTooLarge");
   });
 
@@ -107,8 +107,8 @@ describe("limits", () => {
   }
 });
 
-describe("the size of an entity", () => {
-  it("is that of the published formula", () => {
+describe("The size of an entity", () => {
+  it("follows the published formula", () => {
     const { json, properties } = decode(
       `{"PartitionKey":"pé","RowKey":"😀","s":"aé😀\\n","i":1,"l":"1","l@odata.type":"Edm.Int64","d":1.5,"b":true,` +
         '"t":"2020-01-01","t@odata.type":"Edm.DateTime","g":"c9da6455-213d-42c9-9a79-3e9149a57833",' +

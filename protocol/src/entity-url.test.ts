@@ -3,19 +3,19 @@ import { it } from "node:test";
 import fc from "fast-check";
 import { entityPath } from "./entity-url.ts";
 
-it("writes plain keys as they are, empty ones too", () => {
+it("Plain keys, even empty ones, are unchanged in an entity's path", () => {
   assert.equal(entityPath("t1", "p-1_x.y", "r"), "t1(PartitionKey='p-1_x.y',RowKey='r')");
   assert.equal(entityPath("t1", "", ""), "t1(PartitionKey='',RowKey='')");
 });
 
-it("escapes keys as the service was seen to", () => {
+it("Keys are escaped as the service was seen to", () => {
   assert.equal(
     entityPath("t1", "partition1-ô- -'-\"-%20-%27-pk", "a b é%25"),
     "t1(PartitionKey='partition1-%C3%B4-%20-''-%22-%2520-%2527-pk',RowKey='a%20b%20%C3%A9%2525')",
   );
 });
 
-it("gives the key back to who unescapes it and halves the quotes", () => {
+it("Unescaping a path and halving its quotes restores the key", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), (key) => {
       const path = entityPath("t", key, "r");

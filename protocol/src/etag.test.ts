@@ -7,11 +7,11 @@ import { type IfMatch, parseIfMatch } from "./etag.ts";
 
 const MICROS = Date.UTC(2017, 7, 30, 13, 20, 33) * 1000 + 413_914;
 
-it("reads * as any entity", () => {
+it("If-Match: * matches any entity", () => {
   assert.equal(parseIfMatch("*"), "*");
 });
 
-it("compares tags as instants, however they are escaped and padded", () => {
+it("ETags are compared as instants, however they are escaped and padded", () => {
   for (const tag of [
     "W/\"datetime'2017-08-30T13%3A20%3A33.413914Z'\"",
     "W/\"datetime'2017-08-30T13%3a20%3a33.413914Z'\"",
@@ -25,7 +25,7 @@ it("compares tags as instants, however they are escaped and padded", () => {
   }
 });
 
-it("takes any weak tag, though it can match nothing", () => {
+it("Any weak ETag is accepted, even one that can match nothing", () => {
   for (const tag of [
     "W/\"datetime'2012-06-15T22%3A51%3A44.9662825Z'\"",
     "W/\"datetime''\"",
@@ -37,7 +37,7 @@ it("takes any weak tag, though it can match nothing", () => {
   }
 });
 
-it("refuses what is not one weak tag, and says what it found", () => {
+it("Anything but one weak ETag is refused, with its text in the message", () => {
   for (const tag of ['"abc"', "abc", "", 'W/"a", W/"b"', "W/a", 'w/"a"', "W/\"datetime'x'"]) {
     assert.throws(
       () => parseIfMatch(tag),
@@ -48,7 +48,7 @@ it("refuses what is not one weak tag, and says what it found", () => {
   }
 });
 
-it("matches the ETag it was given for exactly one Timestamp", () => {
+it("An ETag matches exactly one Timestamp", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 9e15 }),
@@ -62,7 +62,7 @@ it("matches the ETag it was given for exactly one Timestamp", () => {
   );
 });
 
-it("answers or refuses whatever it is given", () => {
+it("Any text is parsed or refused with a ServiceError", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
       for (const tag of [text, `W/"${text}"`, `W/"datetime'${text}'"`]) {

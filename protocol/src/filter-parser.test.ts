@@ -29,12 +29,12 @@ describe("parseFilter", () => {
     check("not not A", "not not A");
   });
 
-  it("keeps parentheses around a chain inside the same chain", () => {
+  it("merges chains that only parentheses separate", () => {
     check("A or (B or C)", "A or (B or C)");
     check("((A)) and (((B)))", "A and B");
   });
 
-  it("turns a comparison so that its property is on the left", () => {
+  it("swaps the sides of a comparison so that its property is on the left", () => {
     check("5 lt Age", "Age gt 5");
     check("5 le Age", "Age ge 5");
     check("5 gt Age", "Age lt 5");
@@ -43,14 +43,14 @@ describe("parseFilter", () => {
     check("5 ne Age", "Age ne 5");
   });
 
-  it("takes any white space between tokens, and none where nothing needs it", () => {
+  it("accepts any white space between tokens, and none where it is unnecessary", () => {
     check("  A\teq\r\n1  ", "A eq 1");
     check("(A eq 1)and(B eq 2)", "A eq 1 and B eq 2");
     check("A eq 'x'or B", "A eq 'x' or B");
     check("A\u00a0eq\u20031", "A eq 1");
   });
 
-  it("reads operators only where one may stand, so that properties may have their names", () => {
+  it("accepts properties with the names of operators", () => {
     check("eq eq 'and' and and eq or", INVALID);
     check("eq eq 'and' and and ne 1 or or", "eq eq 'and' and and ne 1 or or");
     check("add gt 1 and lt", "add gt 1 and lt");
@@ -62,19 +62,19 @@ describe("parseFilter", () => {
     check("True", "True", "True");
   });
 
-  it("reads names in any script", () => {
+  it("accepts names in any script", () => {
     check("名前 eq 'é' and _x1 and Straße", "名前 eq 'é' and _x1 and Straße");
     check("𝒳 eq 1", "𝒳 eq 1");
   });
 
-  it("takes 3,000 clauses in a chain", () => {
+  it("accepts 3,000 clauses in a chain", () => {
     const text = Array.from({ length: 3000 }, (_, index) => `RowKey eq '${index}'`).join(" or ");
     assert.equal(printFilter(parseFilter(text)), text);
   });
 });
 
 describe("parseFilter on literals", () => {
-  it("tells Int32 from Int64 by the suffix and by size", () => {
+  it("distinguishes Int32 from Int64 by the suffix and by size", () => {
     literal("5", { type: "Edm.Int32", value: 5 });
     literal("-5", { type: "Edm.Int32", value: -5 });
     literal("-0", { type: "Edm.Int32", value: 0 });
@@ -171,7 +171,7 @@ describe("parseFilter on literals", () => {
 });
 
 describe("parseFilter on literals compared with each other", () => {
-  it("answers a constant", () => {
+  it("returns a constant", () => {
     check("1 eq 1", "true");
     check("1 eq 1L or 2 lt 1.5", "true or false");
     check("9007199254740993L gt 9007199254740992.0", "true");
@@ -191,7 +191,7 @@ describe("parseFilter on literals compared with each other", () => {
   });
 });
 
-describe("parseFilter tells where the syntax ends", () => {
+describe("parseFilter reports the position of the syntax error in", () => {
   for (const [text, position] of [
     ["aaa bbb ccc", 7],
     ["", 0],
@@ -225,7 +225,7 @@ describe("parseFilter tells where the syntax ends", () => {
 });
 
 describe("parseFilter on types", () => {
-  it("refuses a value where a condition must stand, naming both operands", () => {
+  it("refuses a value in place of a condition, naming both operand types", () => {
     check(
       "(PartitionKey ) and (RowKey ge '000050')",
       incompatible("Edm.String", "Edm.Boolean", "And"),
@@ -251,7 +251,7 @@ describe("parseFilter on types", () => {
     });
   }
 
-  it("refuses a value that is the whole filter or stands under not", () => {
+  it("refuses a value as the whole filter or under not", () => {
     const whole = "The $filter expression must evaluate to a single boolean value.";
     check("PartitionKey", whole);
     check("5", whole);
@@ -261,11 +261,11 @@ describe("parseFilter on types", () => {
     );
   });
 
-  it("leaves other properties open to any type", () => {
+  it("accepts values of any type for other properties", () => {
     check("partitionkey eq 5 and Any", "partitionkey eq 5 and Any");
   });
 
-  it("refuses null, two properties and compared conditions", () => {
+  it("refuses null, comparisons of two properties and comparisons of conditions", () => {
     check("X eq null", INVALID);
     check("null ne X", INVALID);
     check("null", INVALID);
@@ -276,7 +276,7 @@ describe("parseFilter on types", () => {
     check("true eq (A and B)", INVALID);
   });
 
-  it("tells a syntax error before anything else that is wrong", () => {
+  it("reports a syntax error before any other error", () => {
     check("PartitionKey eq 5 and (", "Syntax error at position 23 in 'PartitionKey eq 5 and ('.");
     check("X eq null foo", "Syntax error at position 13 in 'X eq null foo'.");
   });
@@ -295,7 +295,7 @@ describe("parseFilter on functions and arithmetic", () => {
     "-(5) eq A",
     "year(Timestamp) eq 2020",
   ]) {
-    it(`answers that ${text} is not implemented`, () => {
+    it(`reports that ${text} is not implemented`, () => {
       assert.equal(refusalOf(text).code, "NotImplemented");
     });
   }
@@ -307,7 +307,7 @@ describe("parseFilter on functions and arithmetic", () => {
 });
 
 describe("parseFilter on hostile text", () => {
-  it("takes nesting up to the limit and refuses more", () => {
+  it("accepts nesting up to the limit and refuses more", () => {
     for (const [open, close] of [
       ["(", ")"],
       ["not ", ""],
@@ -321,7 +321,7 @@ describe("parseFilter on hostile text", () => {
     }
   });
 
-  it("takes any number of conditions in parentheses beside each other", () => {
+  it("accepts any number of conditions in parentheses side by side", () => {
     const clauses = Array(LIMITS.filterDepthMax + 1).fill("(A eq 1)");
     assert.equal(
       printFilter(parseFilter(clauses.join(" or "))),
@@ -345,13 +345,13 @@ describe("parseFilter on hostile text", () => {
     "5",
     "\ud800",
   ]) {
-    it(`survives 64 KiB of ${JSON.stringify(unit)}`, () => {
+    it(`refuses 64 KiB of ${JSON.stringify(unit)}`, () => {
       const text = unit.repeat(65_536 / unit.length);
       assert.equal(refusalOf(text).code, "InvalidInput");
     });
   }
 
-  it("answers any text with a filter or a refusal", () => {
+  it("parses any text to a filter or refuses it", () => {
     const words = fc.constantFrom(
       ..."( ) ( ) not and or eq ne lt ge add sub - , null true A B PartitionKey Timestamp 1 5L 1.5 'a' '' X'00' guid' datetime' startswith(".split(
         " ",

@@ -49,14 +49,14 @@ describe("printFilter", () => {
     );
   });
 
-  it("writes doubles so that they stay doubles", () => {
+  it("writes doubles so that they remain doubles", () => {
     assert.equal(print("X eq 5.0"), "X eq 5.0");
     assert.equal(print("X eq 1e3"), "X eq 1000.0");
     assert.equal(print("X eq 1e300"), "X eq 1e+300");
     assert.equal(print("X eq -INF or X eq INF or X eq NaN"), "X eq -INF or X eq INF or X eq NaN");
   });
 
-  it("writes instants without the zeros at their end", () => {
+  it("writes instants without trailing zeros", () => {
     assert.equal(
       print("X gt datetime'2020-01-02T03:04:05.1200000Z'"),
       "X gt datetime'2020-01-02T03:04:05.12Z'",
@@ -69,7 +69,7 @@ function print(text: string): string {
   return printFilter(parseFilter(text));
 }
 
-/** fast-check's records have no prototype, and strict comparison would notice. */
+/** fast-check's records have no prototype, which strict comparison would report. */
 function plain(filter: FilterNode): FilterNode {
   switch (filter.kind) {
     case "and":

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { parseHttpDate } from "./http-date.ts";
 
-describe("an HTTP date", () => {
-  it("is read as the instant it was printed from", () => {
+describe("An HTTP date", () => {
+  it("is parsed to the instant it was printed from", () => {
     const seconds = fc.integer({ min: -30_610_224_000, max: 253_402_300_799 }); // The years 1000 to 9999.
     fc.assert(
       fc.property(seconds, (second) => {

@@ -3,9 +3,9 @@ import { describe, it } from "node:test";
 import { ERROR_TEXTS, ServiceError } from "./errors.ts";
 import { scanNumber, scanString, skipWhiteSpace } from "./json-scanner.ts";
 
-describe("a string", () => {
-  it("ends where JSON.parse says, whichever byte stands wherever", () => {
-    // Bytes are skipped four at a time, so each byte is tried at every place of a word.
+describe("A string", () => {
+  it("ends where JSON.parse ends it, for any byte at any position", () => {
+    // Bytes are skipped four at a time, so each byte is tried at every position in a word.
     for (let byte = 0; byte < 256; byte++) {
       for (let place = 0; place < 9; place++) {
         const bytes = Buffer.from('abcdefghijkl\\n" ');
@@ -15,14 +15,14 @@ describe("a string", () => {
     }
   });
 
-  it("may hold any character", () => {
+  it("may contain any character", () => {
     for (const character of ["\u0080", "߿", "ࠀ", "퟿", "", "\uffff", "😀", "\u{10ffff}", "\u007f"]) {
       const bytes = Buffer.from(`${character}x${character}"`);
       assert.equal(endOf(bytes), bytes.length - 1);
     }
   });
 
-  it("is well-formed UTF-8 or refused, whatever follows whichever byte", () => {
+  it("is well-formed UTF-8 or refused, for any sequence of bytes", () => {
     const decoder = new TextDecoder("utf-8", { fatal: true });
     const edges = [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0];
     const trails = [0x41, 0x7f, 0x80, 0xbf, 0xc0];
@@ -44,7 +44,7 @@ describe("a string", () => {
     }
   });
 
-  it("may hold every escape that JSON has, and no other", () => {
+  it("may contain every escape that JSON has, and no other", () => {
     for (let code = 0; code < 128; code++) {
       const bytes = Buffer.from(`\\${String.fromCharCode(code)}00fF"`);
       assert.equal(endOf(bytes), expectedEnd(bytes), `\\ and ${code}`);
@@ -79,15 +79,15 @@ describe("a string", () => {
         JSON.parse(`"${bytes.toString("latin1", 0, at + 1)}`);
         return at;
       } catch {
-        // Perhaps an escaped quote.
+        // It may be an escaped quote.
       }
     }
     return undefined;
   }
 });
 
-describe("a number", () => {
-  it("ends where its grammar does, and tells whether it is an integer", () => {
+describe("A number", () => {
+  it("ends where its grammar ends, and is recognized as an integer or not", () => {
     for (const [text, end, isInteger] of [
       ["0,", 1, true],
       ["-0}", 2, true],
@@ -101,7 +101,7 @@ describe("a number", () => {
     }
   });
 
-  it("is nothing else", () => {
+  it("is refused in any other form", () => {
     for (const text of ["", "-", "+1", ".5", "01", "-01", "1.", "1.e5", "1e", "1e+", "x"]) {
       assert.equal(
         attempt(() => scanNumber(Buffer.from(text), 0)),
@@ -112,7 +112,7 @@ describe("a number", () => {
   });
 });
 
-it("passes white space and nothing else", () => {
+it("Only JSON's white space is skipped", () => {
   assert.equal(skipWhiteSpace(Buffer.from(" \t\r\nx"), 0), 4);
   assert.equal(skipWhiteSpace(Buffer.from("\u00a0"), 0), 0);
   assert.equal(skipWhiteSpace(Buffer.from("  "), 1), 2);

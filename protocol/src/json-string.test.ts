@@ -3,14 +3,14 @@ import { it } from "node:test";
 import fc from "fast-check";
 import { decodeJsonString, decodeUtf8, encodeJsonString } from "./json-string.ts";
 
-it("escapes what JSON must and nothing else", () => {
+it("A string is escaped only where JSON requires it", () => {
   assert.equal(
     encodeJsonString("a\"\\/\n\u0001é😀\u2028'<&"),
     '"a\\"\\\\/\\n\\u0001é😀\u2028\'<&"',
   );
 });
 
-it("reads back every text, half characters included", () => {
+it("Every text is read back from its JSON, even unpaired surrogates", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "binary" }),
@@ -23,7 +23,7 @@ it("reads back every text, half characters included", () => {
   );
 });
 
-it("keeps a byte order mark that is part of the text", () => {
+it("A byte order mark within a text is kept", () => {
   const bytes = new TextEncoder().encode("\ufeffa");
   assert.equal(decodeUtf8(bytes, 0, bytes.length), "\ufeffa");
 });

@@ -9,7 +9,7 @@ describe("A version of the protocol", () => {
     }
   });
 
-  it("is no day that no month has, and nothing else", () => {
+  it("is neither an impossible date nor any other text", () => {
     const noDates = ["2019-02-29", "2019-02-30", "2100-02-29", "2019-04-31", "2019-01-32"];
     const noForms = ["2019-13-01", "2019-00-01", "2019-01-00", "2019-1-1", "", "latest"];
     for (const text of [...noDates, ...noForms, " 2019-02-02", "2019-02-02\n", "12019-02-02"]) {

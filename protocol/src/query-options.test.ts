@@ -12,7 +12,7 @@ import {
 const NOTHING = { filter: undefined, select: undefined, top: undefined, from: undefined };
 
 describe("parseEntityQueryOptions", () => {
-  it("reads all options, wherever they stand among other parameters", () => {
+  it("reads all options, anywhere among other parameters", () => {
     const { filter, select, top, from } = parseEntityQueryOptions([
       ["sv", "2019-02-02"],
       ["$filter", "Age gt 5"],
@@ -34,7 +34,7 @@ describe("parseEntityQueryOptions", () => {
     );
   });
 
-  it("takes an option without a value as not sent", () => {
+  it("treats an option without a value as absent", () => {
     for (const value of ["", " "]) {
       const pairs: QueryPairs = [
         ["$filter", value],
@@ -47,7 +47,7 @@ describe("parseEntityQueryOptions", () => {
     assert.deepEqual(parseEntityQueryOptions([]), NOTHING);
   });
 
-  it("takes $top from 0 to the page limit", () => {
+  it("accepts $top from 0 to the page limit", () => {
     for (const top of [0, 1, LIMITS.pageEntitiesMax]) {
       assert.equal(parseEntityQueryOptions([["$top", String(top)]]).top, top);
     }
@@ -65,11 +65,11 @@ describe("parseEntityQueryOptions", () => {
     }
   });
 
-  it("selects names in the order given, each once", () => {
+  it("selects names in the given order, each once", () => {
     assert.deepEqual(select("b, a ,b,名"), ["b", "a", "名"]);
   });
 
-  it("selects everything by a star", () => {
+  it("selects everything for *", () => {
     assert.equal(select("*"), undefined);
     assert.equal(select("a, *"), undefined);
   });
@@ -80,13 +80,13 @@ describe("parseEntityQueryOptions", () => {
     }
   });
 
-  it("selects up to the limit of names", () => {
+  it("accepts up to the maximum number of names", () => {
     const names = Array.from({ length: LIMITS.selectNamesMax + 1 }, (_, index) => `p${index}`);
     assert.equal(select(names.slice(1).join(","))?.length, LIMITS.selectNamesMax);
     refuses([["$select", names.join(",")]]);
   });
 
-  it("answers the OData options of other services with NotImplemented, unknown ones with InvalidInput", () => {
+  it("refuses other OData options with NotImplemented, and unknown ones with InvalidInput", () => {
     for (const name of ["$orderby", "$skip", "$inlinecount", "$count", "$expand", "$skiptoken"]) {
       refuses([[name, "1"]], "NotImplemented");
     }
@@ -101,7 +101,7 @@ describe("parseEntityQueryOptions", () => {
     ]);
   });
 
-  it("resumes at the start of a partition when no row key came along, or an empty one", () => {
+  it("resumes at the start of a partition if the next row key is missing or empty", () => {
     const start: QueryPairs = [["NextPartitionKey", "1!4!cDE-"]];
     assert.deepEqual(parseEntityQueryOptions(start).from, {
       partitionKey: "p1",
@@ -111,14 +111,14 @@ describe("parseEntityQueryOptions", () => {
     assert.deepEqual(from, { partitionKey: "p1", rowKey: "" });
   });
 
-  it("refuses a row key to resume at without its partition key, and malformed tokens", () => {
+  it("refuses a next row key without a partition key, and malformed tokens", () => {
     refuses([["NextRowKey", "1!4!cjI-"]]);
     refuses([["NextPartitionKey", "p1"]]);
   });
 });
 
 describe("parseEntitySelect", () => {
-  it("reads $select and nothing else", () => {
+  it("reads only $select", () => {
     const pairs: QueryPairs = [
       ["$filter", "not even a filter"],
       ["$select", "a,b"],
@@ -138,11 +138,11 @@ describe("parseTableQueryOptions", () => {
     assert.deepEqual({ top, from }, { top: 2, from: "people" });
   });
 
-  it("takes an empty NextTableName as the first page", () => {
+  it("treats an empty NextTableName as the first page", () => {
     assert.equal(parseTableQueryOptions([["NextTableName", ""]]).from, undefined);
   });
 
-  it("refuses to select what is no name", () => {
+  it("refuses to select an invalid name", () => {
     assert.ok(parseTableQueryOptions([["$select", "TableName"]]));
     assert.throws(() => parseTableQueryOptions([["$select", "Table-Name"]]), {
       code: "InvalidInput",

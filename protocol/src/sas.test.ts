@@ -11,7 +11,7 @@ import {
   tableSasString,
 } from "./sas.ts";
 
-/** Each parameter has its own name as its value, so that a string shows which is where. */
+/** Each parameter's value is its own name, so that a string shows which parameter is where. */
 function sas(sv: string) {
   const names =
     "ss srt sr sp st se si sip spr ses tn spk srk epk erk rscc rscd rsce rscl rsct sig".split(" ");
@@ -20,7 +20,7 @@ function sas(sv: string) {
 
 const spaced = (text: string) => text.replaceAll("\n", " ");
 
-describe("the string a token signs", () => {
+describe("The string that a token signs", () => {
   const cases: [version: string, table: string, queue: string, blob: string][] = [
     [
       "2012-02-12",
@@ -60,14 +60,14 @@ describe("the string a token signs", () => {
     ],
   ];
   for (const [version, table, queue, blob] of cases) {
-    it(`is the one of version ${version}`, () => {
+    it(`is that of version ${version}`, () => {
       assert.equal(spaced(tableSasString("acct", sas(version))), table);
       assert.equal(spaced(queueSasString("acct", "q", sas(version))), queue);
       assert.equal(spaced(blobSasString("acct", "c/b", sas(version))), blob);
     });
   }
 
-  it("changes with the day of a version and not before", () => {
+  it("changes on the exact day of a version", () => {
     const scoped = (sv: string) => accountSasString("acct", sas(sv)).includes("\nses\n");
     assert.deepEqual(
       [scoped("2020-12-05"), scoped("2020-12-06"), scoped("2099-01-01")],
@@ -98,8 +98,8 @@ describe("the string a token signs", () => {
   });
 });
 
-describe("the parameters of a token", () => {
-  it("are known by name in any case, the first that is not empty", () => {
+describe("The parameters of a token", () => {
+  it("are recognized in any case, the first non-empty one of a name", () => {
     const token = parseSas([
       ["SP", ""],
       ["Sp", "r"],
@@ -112,7 +112,7 @@ describe("the parameters of a token", () => {
     assert.ok(!("other" in token));
   });
 
-  it("tell an empty partition key from an absent one, and nothing else", () => {
+  it("distinguish empty from absent for the partition keys only", () => {
     const token = parseSas([
       ["spk", ""],
       ["srk", ""],
@@ -127,8 +127,8 @@ describe("the parameters of a token", () => {
   });
 });
 
-describe("an IPv4 address", () => {
-  it("is a number that sorts as addresses do", () => {
+describe("An IPv4 address", () => {
+  it("is parsed to a number that sorts as addresses do", () => {
     const byte = fc.nat(255);
     fc.assert(
       fc.property(byte, byte, byte, byte, (a, b, c, d) => {
@@ -155,7 +155,7 @@ describe("an IPv4 address", () => {
     }
   });
 
-  it("may stand alone or begin a range that does not end before it", () => {
+  it("may be alone or start a range that does not end before it", () => {
     assert.deepEqual(parseIpRange("0.0.0.5"), { first: 5, last: 5 });
     assert.deepEqual(parseIpRange("0.0.0.5-0.0.1.0"), { first: 5, last: 256 });
     for (const text of ["0.0.0.5-0.0.0.4", "0.0.0.5-", "-0.0.0.5", "0.0.0.1-0.0.0.2-0.0.0.3"]) {

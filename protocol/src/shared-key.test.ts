@@ -11,8 +11,8 @@ import {
 
 const EMPTY = "GET\n\n\n\n\n\n\n\n\n\n\n\n";
 
-describe("the string a table request signs", () => {
-  it("has the headers as sent, the path as sent and comp alone", () => {
+describe("The string that a table request signs", () => {
+  it("contains the headers as sent, the path as sent and, of the query, only comp", () => {
     const signed = request("PUT", "/People(PartitionKey='a%20b')", "timeout=5&comp=acl", [
       "Content-MD5",
       "md5",
@@ -33,7 +33,7 @@ describe("the string a table request signs", () => {
     );
   });
 
-  it("takes Date where x-ms-date is missing, and empties for the rest", () => {
+  it("uses Date if x-ms-date is missing, and empty lines for other missing headers", () => {
     assert.equal(
       tableSharedKeyString(request("GET", "", "", ["Date", "now"]), "a"),
       "GET\n\n\nnow\n/a/",
@@ -42,8 +42,8 @@ describe("the string a table request signs", () => {
   });
 });
 
-describe("the string a queue or blob request signs", () => {
-  it("has the documented reading alone where the query is very long", () => {
+describe("The string that a queue or blob request signs", () => {
+  it("has only the documented reading if the query is very long", () => {
     const ways = (length: number) => {
       const query = `a+b=&prefix=${"x".repeat(length)}`;
       const headers = ["Content-Encoding", "gzip", "x-ms-b", "1", "x-ms-a-b", "2", "x-ms-aa", "3"];
@@ -55,7 +55,7 @@ describe("the string a queue or blob request signs", () => {
     assert.equal(long[0]?.replace("x".repeat(99_000), ""), ways(1_000)[0]);
   });
 
-  it("has the documented order of headers alone where they are very many or very long", () => {
+  it("has only the documented order of headers if they are very many or very long", () => {
     const ways = (more: readonly string[]) => {
       const headers = ["x-ms-b", "1", "x-ms-a-b", "2", "x-ms-aa", "3", ...more];
       const sent = request("GET", "/c", "", headers);
@@ -67,7 +67,7 @@ describe("the string a queue or blob request signs", () => {
     assert.deepEqual(ways(["x-ms-c", "x".repeat(20_000)]), [1, 1]);
   });
 
-  it("is refused where a header was sent twice, wherever the second stands", () => {
+  it("is refused if a header was sent twice, in any position", () => {
     for (const others of [[], ["x-ms-a", "1"], ["x-ms-z", "1"], ["x-ms-z", "1", "x-ms-a", "2"]]) {
       const sent = request("GET", "/c", "", ["X-Ms-B", "1", ...others, "x-ms-b", "again"]);
       for (const read of [sharedKeyStrings, sharedKeyLiteStrings]) {
@@ -79,7 +79,7 @@ describe("the string a queue or blob request signs", () => {
     }
   });
 
-  it("has every standard header in its line", () => {
+  it("has every standard header on its line", () => {
     const names = [
       "Content-Encoding",
       "Content-Language",
@@ -98,12 +98,12 @@ describe("the string a queue or blob request signs", () => {
     assert.equal(first, `PUT\n${names.map((name) => `<${name}>\n`).join("")}/acct/c/b`);
   });
 
-  it("leaves out a length of 0, and Date beside x-ms-date", () => {
+  it("omits a length of 0, and Date if there is x-ms-date", () => {
     const headers = ["Content-Length", "0", "Date", "then", "x-ms-date", "now"];
     assert.deepEqual(readings("/q", "", headers), [`${EMPTY}x-ms-date:now\n/acct/q`]);
   });
 
-  it("folds white space in extension headers, lowers and sorts their names", () => {
+  it("folds white space in extension headers, and lowers and sorts their names", () => {
     const headers = ["X-Ms-Meta-B", "  two \t words\r\n  and  ", "x-ms-meta-a", "", "x-other", "z"];
     assert.deepEqual(readings("/q", "", headers), [
       `${EMPTY}x-ms-meta-a:\nx-ms-meta-b:two words and\n/acct/q`,
@@ -117,7 +117,7 @@ describe("the string a queue or blob request signs", () => {
     );
   });
 
-  it("may leave out parameters without a value", () => {
+  it("may omit parameters without a value", () => {
     assert.deepEqual(readings("/", "a=&b&c=1&&", []), [
       `${EMPTY}/acct/\na:\nb:\nc:1`,
       `${EMPTY}/acct/\nc:1`,
@@ -173,7 +173,7 @@ describe("the string a queue or blob request signs", () => {
     );
   });
 
-  it("combines the ways lazily and never repeats one", () => {
+  it("combines the readings without repeating one", () => {
     const headers = ["x-ms-meta-a1", "", "x-ms-meta-a_1", "", "Content-Encoding", "gzip"];
     const all = readings("/", "a=+&b=", headers);
     assert.equal(all.length, 16);
@@ -181,7 +181,7 @@ describe("the string a queue or blob request signs", () => {
   });
 
   for (const name of ["x-ms-date", "X-MS-Meta-A", "content-type", "Range", "Content-Length"]) {
-    it(`cannot be made when ${name} was sent twice`, () => {
+    it(`is refused when ${name} was sent twice`, () => {
       const twice = request("GET", "/", "", [name, "", name.toUpperCase(), "1"]);
       for (const strings of [sharedKeyStrings(twice, "a"), sharedKeyLiteStrings(twice, "a")]) {
         assert.throws(
@@ -195,13 +195,13 @@ describe("the string a queue or blob request signs", () => {
     });
   }
 
-  it("cannot be made of a malformed escape", () => {
+  it("is refused for a malformed escape", () => {
     assert.throws(() => readings("/", "a=%E0%A4", []), { code: "RequestUrlFailedToParse" });
   });
 });
 
-describe("the string a queue or blob request signs under the Lite scheme", () => {
-  it("has two headers, the date, the extension headers and comp alone", () => {
+describe("The string that a queue or blob request signs under the Lite scheme", () => {
+  it("contains two headers, the date, the extension headers and, of the query, only comp", () => {
     const headers = [
       "Content-MD5",
       "md5",

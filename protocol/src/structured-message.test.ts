@@ -14,19 +14,19 @@ const HELLO = Buffer.from(
 );
 
 describe("A structured message", () => {
-  it("is written as the published example", () => {
+  it("is written like the published example", () => {
     assert.deepEqual(frame([Buffer.from("hello world")]), HELLO);
     assert.equal(structuredBytes(11), 50);
   });
 
-  it("is read however it arrives", () => {
+  it("is read however it is split", () => {
     for (let cut = 0; cut <= HELLO.length; cut++) {
       const parts = [HELLO.subarray(0, cut), HELLO.subarray(cut)];
       assert.equal(unframe(parts, HELLO.length).toString(), "hello world");
     }
   });
 
-  it("of nothing is written as one empty segment, and read as that or as none", () => {
+  it("without content is written as one empty segment, and read from one or none", () => {
     const one = `0127000000000000000100010001000000000000000000${"00".repeat(16)}`;
     assert.equal(frame([]).toString("hex"), one);
     assert.equal(structuredBytes(0), 39);
@@ -44,7 +44,7 @@ describe("A structured message", () => {
     assert.deepEqual(unframe([message], message.length), content);
   });
 
-  it("is refused when a byte is wrong, missing or too many", () => {
+  it("is refused if a byte is wrong, missing or added", () => {
     fc.assert(
       fc.property(fc.nat(HELLO.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
         const damaged = Buffer.from(HELLO);
@@ -71,7 +71,7 @@ describe("A structured message", () => {
     );
   });
 
-  it("tells both sums when content is damaged", () => {
+  it("is refused with the checksum that was sent if its content is damaged", () => {
     const damaged = Buffer.from(HELLO);
     damaged[25] = 0x48;
     try {

@@ -9,11 +9,11 @@ const seed = Number(process.env.FAULTS_SEED ?? Date.now() % 1_000_000);
 const faults = Number(process.env.FAULTS ?? 3);
 const WORKERS = 6;
 const WRITES_BETWEEN_FAULTS = 40;
-/** A worker that meets refusals alone for so many tries in a row has found a service that stays away. */
+/** After this many refusals in a row, a worker concludes that the service does not come back. */
 const REFUSALS_MAX = 20_000;
 
 describe(`Two front ends and their database, killed and restarted (seed ${seed}, FAULTS_SEED repeats it)`, () => {
-  it(`lose no acknowledged transaction, halve none and come back, ${faults} times over`, async () => {
+  it(`lose no acknowledged transaction, show no partial one and recover from each of ${faults} faults`, async () => {
     await withFolder(async (folder) => {
       const database = await LocalServer.create();
       await database.start();
@@ -56,8 +56,8 @@ interface History {
 }
 
 /**
- * Counts up in two entities of its own partition, both in one transaction under their ETags, through
- * either front end. What is found must be what was acknowledged, plus what may have happened.
+ * Increments a number in two entities of its own partition, both in one transaction under their ETags, through
+ * either front end. The value found must be the acknowledged one, plus those whose outcome was unknown.
  */
 async function work(
   worker: number,
@@ -107,7 +107,7 @@ async function work(
       const outcome = await settled(write);
       switch (outcome) {
         case "committed":
-          // What was unknown before has now happened or never will.
+          // Earlier unknown outcomes are settled now: they happened or never will.
           acknowledged = next;
           unknown = 0;
           history.acknowledged++;
@@ -142,7 +142,7 @@ async function settled(write: Promise<unknown>): Promise<Outcome> {
       case 503:
         return "refused";
       default:
-        // Time-outs and connections that broke.
+        // Time-outs and broken connections.
         assert.ok(error.statusCode === undefined || error.statusCode === 500, String(error));
         return "unknown";
     }

@@ -38,7 +38,7 @@ describe("Two front ends over one PostgreSQL", () => {
   const serviceOf = (index: number) =>
     TableServiceClient.fromConnectionString(connection(index), options);
 
-  it("show each other's tables and entities at once", async () => {
+  it("show each other's tables and entities immediately", async () => {
     await table(0, "Shared").createTable();
     await table(1, "Shared").createEntity({ partitionKey: "p", rowKey: "r", n: 1 });
     assert.equal((await table(0, "Shared").getEntity("p", "r")).n, 1);
@@ -46,14 +46,14 @@ describe("Two front ends over one PostgreSQL", () => {
     await assert.rejects(table(0, "Shared").getEntity("p", "r"), statusIs(404));
   });
 
-  it("let one of many creators of a table win", async () => {
+  it("let exactly one of several creators of a table win", async () => {
     const created = await Promise.all(
       Array.from({ length: 10 }, (_, i) => rawCreate(serviceOf(i % 2), "Contested")),
     );
     assert.equal(created.filter(Boolean).length, 1);
   });
 
-  it("let one of many deleters of a table win, and one of those who create it again meanwhile", async () => {
+  it("let exactly one of several deleters of a table win, and lose no delete to concurrent creators", async () => {
     await table(0, "Fleeting").createTable();
     const delete_ = (index: number) =>
       statusOf((options) => table(index, "Fleeting").deleteTable(options));
@@ -61,7 +61,7 @@ describe("Two front ends over one PostgreSQL", () => {
     assert.deepEqual(deleted.toSorted(), [204, ...Array.from({ length: 9 }, () => 404)]);
     await table(0, "Fleeting").createTable();
     await table(0, "Fleeting").createEntity({ partitionKey: "p", rowKey: "r" });
-    // Whatever their order: the table is there afterwards, as a new one, or it is not.
+    // In either order, the table is either missing afterwards or a new one.
     const [removed] = await Promise.all([
       delete_(0),
       ...Array.from({ length: 9 }, (_, i) => rawCreate(serviceOf(i % 2), "Fleeting")),
@@ -75,7 +75,7 @@ describe("Two front ends over one PostgreSQL", () => {
     }
   });
 
-  it("let one of many conditional updates win, and give every write another ETag", async () => {
+  it("let exactly one of several conditional updates win, and never repeat an ETag", async () => {
     await table(0, "Winners").createTable();
     await table(0, "Winners").createEntity({ partitionKey: "p", rowKey: "r", n: 0 });
     const etags = new Set<string>();
@@ -100,7 +100,7 @@ describe("Two front ends over one PostgreSQL", () => {
     }
   });
 
-  it("give an entity that is deleted and made again, here and there, an ETag it never had", async () => {
+  it("never repeat an ETag when an entity is deleted and inserted again through either of them", async () => {
     await table(0, "Again").createTable();
     const keys = { partitionKey: "p", rowKey: "r" };
     const etags = new Set<string | undefined>();
@@ -110,14 +110,14 @@ describe("Two front ends over one PostgreSQL", () => {
       const other = table((round + 1) % 2, "Again");
       const written = await other.updateEntity({ ...keys, n: round }, "Replace", { etag: etag! });
       etags.add(written.etag);
-      // A stale ETag is refused by the front end that did not write.
+      // The front end that did not write the entity refuses a stale ETag too.
       await assert.rejects(other.deleteEntity("p", "r", { etag: etag! }), statusIs(412));
       await other.deleteEntity("p", "r", { etag: written.etag! });
     }
     assert.equal(etags.size, 40);
   });
 
-  it("keep transactions whole for readers on the other", async () => {
+  it("keep transactions whole for readers on the other front end", async () => {
     await table(0, "Whole").createTable();
     const rows = ["1", "2", "3", "4"];
     const write = async (n: number) =>
@@ -162,7 +162,7 @@ describe("Two front ends over one PostgreSQL", () => {
     assert.deepEqual(found, [...new Set(found)].sort());
   });
 
-  it("take two keys of 512 characters each, unless most of them are of three bytes", async () => {
+  it("accept two keys of 512 one-byte or two-byte characters, and refuse three-byte ones", async () => {
     await table(0, "Keys").createTable();
     const keys = (unit: string) => ({ partitionKey: unit.repeat(512), rowKey: unit.repeat(512) });
     for (const unit of ["k", "é"]) {
@@ -178,7 +178,7 @@ describe("Two front ends over one PostgreSQL", () => {
     });
   });
 
-  it("give each queue message to one consumer", async () => {
+  it("deliver each queue message to exactly one consumer", async () => {
     const queues = [0, 1].map((index) =>
       QueueServiceClient.fromConnectionString(connection(index)).getQueueClient("work"),
     );
@@ -214,14 +214,14 @@ async function front(url: string): Promise<RunningServer> {
   });
 }
 
-/** Whether this call created it: the client itself takes TableAlreadyExists for success. */
+/** Whether this call created it: the client itself treats TableAlreadyExists as success. */
 async function rawCreate(service: TableServiceClient, name: string): Promise<boolean> {
   let status = 0;
   await service.createTable(name, { onResponse: (response) => (status = response.status) });
   return status === 201 || status === 204;
 }
 
-/** What was answered, whether or not the client takes it for an error. */
+/** The status of the answer, whether or not the client treats it as an error. */
 async function statusOf(
   request: (options: { onResponse: (response: { status: number }) => void }) => Promise<unknown>,
 ): Promise<number> {

@@ -14,11 +14,11 @@ import { TableWire } from "../wire/table-wire.ts";
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/** All keys of the random filters but those that no entity may have on the wire. */
+/** All keys of the random filters, except those that no entity may have on the wire. */
 const named = everyKey.filter(
   ({ partitionKey, rowKey }) => !`${partitionKey}${rowKey}`.includes("\u0001"),
 );
-/** Between them: enough that the database tells how far it is. */
+/** Enough entities between them that the database reports its progress. */
 const between = Array.from({ length: 1500 }, (_, index) => ({
   partitionKey: `aa${index % 10}`,
   rowKey: `k${Math.floor(index / 10)}`,
@@ -29,7 +29,7 @@ const TABLE = "Entities";
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
 
 interface Pages {
-  /** Keys of the entities of each page that has some. */
+  /** Keys of the entities of each page that has any. */
   readonly pages: readonly (readonly string[])[];
   readonly entitiesRead: number;
 }
@@ -78,7 +78,7 @@ describe("Row keys that the database compares", () => {
     return wireOf(server);
   }
 
-  it(`give the pages and the cost that comparing them in the front end gives (seed ${seed})`, async () => {
+  it(`give the same pages and cost as when the front end compares them (seed ${seed})`, async () => {
     const filters = randomFilters.filter((filter) => planQuery(filter).rowKeys !== undefined);
     await fc.assert(
       fc.asyncProperty(filters, fc.constantFrom(50, 300, 1000), async (filter, top) => {
@@ -89,7 +89,7 @@ describe("Row keys that the database compares", () => {
     );
   });
 
-  it("spare the network all entities but those that match", async () => {
+  it("keep all entities but the matching ones off the network", async () => {
     const bytesOf = async (wire: TableWire) => {
       const answer = await wire.send(
         "GET",
@@ -105,7 +105,7 @@ describe("Row keys that the database compares", () => {
   });
 });
 
-/** An engine that leaves nothing out. */
+/** An engine that sends every row to the front end. */
 function visitingAll(engine: Engine): Engine {
   return {
     name: engine.name,

@@ -11,13 +11,13 @@ import { type RunningServer, startServer } from "@rowhouse/server/server";
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-describe("A client that repeats requests, where answers of the database are lost", () => {
+describe("A client that retries when answers of the database are lost", () => {
   let database: TestServer;
   let url: string;
   let relay: Relay;
   let front: RunningServer;
   let table: TableClient;
-  /** Statuses that the client was answered, its repeats included. */
+  /** Statuses of all answers to the client, including those to its retries. */
   let statuses: number[] = [];
 
   before(async () => {
@@ -61,7 +61,10 @@ describe("A client that repeats requests, where answers of the database are lost
     relay.onAnswer = () => "pass";
   });
 
-  /** Lets the next write be done and cuts the connection that would say so; and refuses the look-up behind it. */
+  /**
+   * Lets the next write happen and cuts the connection that would confirm it; with `andLookUp`, the front end's
+   * look-up after it fails too.
+   */
   function loseAnswer({ andLookUp }: { readonly andLookUp: boolean }): void {
     statuses = [];
     let isLost = false;
@@ -85,8 +88,8 @@ describe("A client that repeats requests, where answers of the database are lost
 
   const keys = (rowKey: string) => ({ partitionKey: "p", rowKey });
 
-  it("is told of an insert that its row shows, at once", async (test) => {
-    // The two seconds in which it is looked for do not pass.
+  it("is told immediately of an insert that the front end finds in its row", async (test) => {
+    // The two seconds allowed for the look-up do not pass.
     const now = performance.now();
     test.mock.method(performance, "now", () => now);
     loseAnswer({ andLookUp: false });
@@ -94,21 +97,21 @@ describe("A client that repeats requests, where answers of the database are lost
     assert.deepEqual(statuses, [204]);
   });
 
-  it("finds an insert that it may have made there already", async () => {
+  it("finds its own insert when it retries it", async () => {
     loseAnswer({ andLookUp: true });
     await assert.rejects(table.createEntity({ ...keys("inserted"), n: 1 }), statusIs(409));
     assert.deepEqual(statuses, [500, 409]);
     assert.equal((await table.getEntity("p", "inserted")).n, 1);
   });
 
-  it("puts again what it may have put", async () => {
+  it("repeats an upsert whose outcome is unknown", async () => {
     loseAnswer({ andLookUp: true });
     await table.upsertEntity({ ...keys("put"), n: 1 }, "Replace");
     assert.deepEqual(statuses, [500, 204]);
     assert.equal((await table.getEntity("p", "put")).n, 1);
   });
 
-  it("changes an entity at most once under its ETag, and finds what it changed", async () => {
+  it("changes an entity at most once under its ETag, and finds its change", async () => {
     const { etag } = await table.createEntity({ ...keys("changed"), n: 1 });
     loseAnswer({ andLookUp: true });
     const entity = { ...keys("changed"), n: 2 };
@@ -117,7 +120,7 @@ describe("A client that repeats requests, where answers of the database are lost
     assert.equal((await table.getEntity("p", "changed")).n, 2);
   });
 
-  it("finds nothing left of what it may have deleted", async () => {
+  it("finds the entity deleted when it retries a delete", async () => {
     await table.createEntity(keys("deleted"));
     loseAnswer({ andLookUp: false });
     await table.deleteEntity("p", "deleted").catch(statusIs(404));
@@ -125,7 +128,7 @@ describe("A client that repeats requests, where answers of the database are lost
     await assert.rejects(table.getEntity("p", "deleted"), statusIs(404));
   });
 
-  it("makes a transaction at most once", async () => {
+  it("executes a transaction at most once", async () => {
     loseAnswer({ andLookUp: true });
     const transaction = table.submitTransaction([
       ["create", { ...keys("one"), n: 1 }],

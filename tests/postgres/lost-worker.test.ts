@@ -9,19 +9,19 @@ import { WireWriter } from "@rowhouse/server/engine/postgres/wire-writer";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 
 /*
- * What a Citus coordinator says when one of its workers is lost, said to a real front end at the level
- * of the wire: the statements that reach the lost shard meet an error, over connections that stay
- * healthy, raised by a real PostgreSQL in the place of that statement. All others are answered.
- * The front end takes the server for Citus because its catalogue says so.
+ * Sends a real front end, at the level of the wire, what a Citus coordinator sends when one of its workers is
+ * lost: statements for the lost shard fail, over connections that stay healthy, with an error that a real
+ * PostgreSQL raises in place of the statement. All other statements are answered. The front end takes the
+ * server for Citus because its catalog says so.
  */
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/** Partitions whose keys hold this word are on the worker that is lost. */
+/** Partitions whose keys contain this word are on the lost worker. */
 const LOST = "lost";
 const REQUEST_MS_MAX = 1_500;
 
-/** What coordinators were heard to say, and what is as likely. */
+/** Errors that coordinators were seen to report, and equally likely ones. */
 const SAYINGS = [
   [
     "08006",
@@ -98,7 +98,7 @@ describe("A front end over Citus that lost a worker", () => {
   }
 
   for (const [state, message] of SAYINGS) {
-    it(`refuses what is there with 503, serves the rest and comes back by itself: ${state}, ${message.slice(-40)}`, async () => {
+    it(`refuses requests for the lost shard with 503, serves the others and recovers: ${state}, ${message.slice(-40)}`, async () => {
       const table = await createTable();
       await say(state, message);
       worker.leave();
@@ -107,7 +107,7 @@ describe("A front end over Citus that lost a worker", () => {
       const refused = Promise.all([
         isLost(table.getEntity(LOST, "old")),
         isLost(list(table, `PartitionKey eq '${LOST}'`)),
-        // Neither a part of the table nor an empty one.
+        // Neither a part of the table nor an empty list.
         isLost(list(table)),
         isLost(
           table.submitTransaction([
@@ -115,10 +115,11 @@ describe("A front end over Citus that lost a worker", () => {
             ["create", { partitionKey: LOST, rowKey: "b" }],
           ]),
         ),
-        // One statement that commits by itself may have been done by the worker: 500, find out.
+        // A statement that commits by itself may have been executed by the worker: 500 means that the outcome
+        // is unknown.
         assertAnswers(table.createEntity({ partitionKey: LOST, rowKey: "new" }), [503, 500]),
       ]);
-      // Beside them, over the same connections.
+      // Meanwhile, over the same connections.
       for (let n = 0; n < 20; n++) {
         await table.upsertEntity({ partitionKey: "here", rowKey: "new", n }, "Replace");
         assert.equal((await table.getEntity("here", "new")).n, n);
@@ -143,7 +144,7 @@ describe("A front end over Citus that lost a worker", () => {
   }
 
   for (const isDone of [true, false]) {
-    it(`tells no more than it knows of a COMMIT that failed and was ${isDone ? "" : "not "}done, and does not repeat it`, async () => {
+    it(`answers 500 to a COMMIT that failed and was ${isDone ? "" : "not "}done, and does not repeat it`, async () => {
       const table = await createTable();
       await say(...SAYINGS[0]);
       worker.leaveAtCommit(isDone);
@@ -160,16 +161,16 @@ describe("A front end over Citus that lost a worker", () => {
   }
 });
 
-/** Puts an error in the place of statements. */
+/** Replaces statements with an error. */
 class LostWorker {
   /** Transactions on the lost shard whose COMMIT was sent. */
   commits = 0;
   readonly #greeted = new Set<number>();
-  /** Connections whose answer to our Parse has not come. */
+  /** Connections that have not yet answered our own Parse. */
   readonly #preparing = new Set<number>();
   /** Connections whose transaction has reached the lost shard. */
   readonly #touched = new Set<number>();
-  /** Connections whose COMMIT is done and must not be told. */
+  /** Connections whose COMMIT was executed and must not be confirmed. */
   readonly #committing = new Set<number>();
   readonly #raise: Buffer;
   readonly #prepare: Buffer;
@@ -210,7 +211,7 @@ class LostWorker {
       return Buffer.concat([this.#prepare, message]);
     }
     if (code !== "B" || this.#state === "here") return message;
-    // Behind the name of the portal, which is empty.
+    // After the portal's name, which is empty.
     const statement = message.toString("latin1", 6, message.indexOf(0, 6));
     const asksAll = /^rh_(scan_across|page_end)/.test(statement);
     const asksLost = message.includes(LOST);
@@ -226,7 +227,7 @@ class LostWorker {
   }
 
   #answer(code: string, body: Buffer, connection: number): Treatment {
-    // Nobody but us waits for the answer to our own Parse, the first of each connection.
+    // The front end does not expect the answer to our own Parse, the first of each connection.
     if (code === "1" && this.#preparing.delete(connection)) return "swallow";
     const isCommitted = code === "C" && body.toString("latin1").startsWith("COMMIT");
     return isCommitted && this.#committing.delete(connection) ? "swallow" : "pass";

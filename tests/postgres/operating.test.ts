@@ -13,7 +13,7 @@ describe("An operator with one PostgreSQL", () => {
   });
   after(() => database.remove());
 
-  it("sees the schema, finds it missing, has it made, checks it and sees every plan", async () => {
+  it("sees the schema with --dry-run, is told that it is missing, installs it, checks it and sees every plan", async () => {
     const url = await database.createDatabase();
     const shown = await run("engine", "install", url, "--dry-run");
     assert.match(shown.stdout, /CREATE TABLE IF NOT EXISTS rh_kv/);
@@ -29,7 +29,7 @@ describe("An operator with one PostgreSQL", () => {
     assert.match(explained.stdout, /Index Cond: .*pk = /);
   });
 
-  it("is refused a server that forgets acknowledged writes, unless it is meant", async () => {
+  it("cannot serve from a server that may lose acknowledged writes without --allowUnsafeEngine", async () => {
     const url = await database.createDatabase();
     await runAt(url, [
       `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`,
@@ -50,7 +50,7 @@ describe("An operator with one PostgreSQL", () => {
     });
   });
 
-  it("reads in the first lines of the log how durable a write is", async () => {
+  it("finds the durability of a write in the first lines of the log", async () => {
     const url = await database.createDatabase();
     const flags = ["--tablePort", "0", "--queuePort", "0", "--blobPort", "0"];
     const command = new RowhouseCommand(["serve", "--engine", url, ...flags]);
@@ -63,7 +63,7 @@ describe("An operator with one PostgreSQL", () => {
 });
 
 describe("A front end whose primary is lost", () => {
-  it("says so, serves again when the standby is promoted, and has lost nothing", async () => {
+  it("reports it, serves again once the standby is promoted, and has lost nothing acknowledged", async () => {
     const primary = await LocalServer.create();
     await primary.start();
     await primary.run("CREATE DATABASE store");
@@ -111,12 +111,12 @@ async function failOver(
   const before = await ready(front);
   assert.deepEqual([before.status, before.body.durability], [200, "two machines"]);
 
-  // What may have been under way when the primary went is an error, and may have happened.
+  // A write in flight when the primary stops gets an error, and may have happened.
   const underWay = settled(write());
   await primary.stop("immediate");
   await underWay;
   await until(async () => (await ready(front)).status === 503);
-  // What comes while it is away waits, and is done, or is refused when its time is over.
+  // A request during the outage waits, and is executed, or refused when its time is over.
   const waiting = [settled(write()), settled(table.getEntity("p", "000000"))];
   await standby.run("SELECT pg_promote()");
   await until(async () => (await ready(front)).status === 200);
@@ -131,7 +131,7 @@ async function failOver(
   );
 }
 
-/** Done, 503, or 500 where a write may have happened. */
+/** Accepts success, 503, or 500 for a write that may have happened. */
 async function settled(request: Promise<unknown>): Promise<void> {
   try {
     await request;

@@ -23,13 +23,13 @@ export interface OrderedScan {
 }
 
 /**
- * Fills a table through one front end and lists it, all partitions in order, through another that
- * has done nothing else. Every entity must come, in its place.
+ * Fills a table through one front end and lists it, all partitions in order, through another that has served
+ * nothing else. Every entity must be returned, in its place.
  */
 export function scanInOrder(entities: number, say: (what: string) => void): Promise<OrderedScan> {
   return withFolder(async (folder) => {
     const database = await LocalServer.create();
-    // Neither what is filled nor what is read asks the disk: what counts is the front end's memory.
+    // The disk does not matter here, only the front end's memory.
     database.configure({ fsync: "off", max_wal_size: "4GB" });
     await database.start();
     const fronts: RowhouseProcess[] = [];
@@ -122,7 +122,7 @@ function keyOf({ connectionString }: RowhouseProcess): string {
   return /AccountKey=([^;]+)/.exec(connectionString)![1]!;
 }
 
-/** Of Linux; elsewhere nothing is known. */
+/** From Linux's /proc; 0 elsewhere. */
 function privateKb(pid: number): number {
   try {
     return Number(/^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);

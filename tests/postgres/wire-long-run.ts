@@ -1,5 +1,5 @@
 /**
- * Every wire test over PostgreSQL, or those named; the suite itself runs a part of them:
+ * Runs every wire test over PostgreSQL, or those named; the full test run includes only some of them:
  *
  *   npm run wire:postgres -- [table-entities …]
  */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { failuresOf, runOverPostgres, wireTest } from "./wire-tests.ts";
 
-/** Those that start a server of their own; the others ask no engine much, see `wire-long-run.ts`. */
+/** Wire tests that start their own server; the others depend little on the engine, see `wire-long-run.ts`. */
 const ownServer = [
   "blob-client",
   "blob-exchanges",
@@ -18,7 +18,7 @@ const ownServer = [
 ].map(wireTest);
 
 describe("Servers over PostgreSQL", () => {
-  it(`pass the wire tests that open servers of their own (${ownServer.length} files)`, async () => {
+  it(`pass the wire tests that start their own servers (${ownServer.length} files)`, async () => {
     const run = await runOverPostgres(ownServer);
     assert.equal(run.code, 0, failuresOf(run));
   });

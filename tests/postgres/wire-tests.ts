@@ -10,26 +10,26 @@ export function wireTest(name: string): string {
   return join(folder, `${name}.test.ts`);
 }
 
-/** Every wire test there is. */
+/** Every wire test. */
 export function wireTests(): readonly string[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => join(folder, name));
 }
 
-/** The wire tests of tables that talk to whatever `TARGET` names. */
+/** The wire tests of tables that use the server in `TARGET`. */
 export function targetTests(): readonly string[] {
   return wireTests().filter((file) => readFileSync(file, "utf8").includes("WireTarget.open"));
 }
 
 /**
- * Runs tests whose servers keep everything in PostgreSQL: the one that `POSTGRES_URL` names, else one
+ * Runs tests whose servers store everything in PostgreSQL: in the one that `POSTGRES_URL` names, else in one
  * that they share.
  */
 export async function runOverPostgres(files: readonly string[]): Promise<TestRun> {
   const database = process.env.POSTGRES_URL === undefined ? await LocalServer.create() : undefined;
   try {
-    // What these tests ask does not depend on the disk.
+    // These tests do not depend on durability.
     database?.configure({ fsync: "off" });
     await database?.start();
     const server = database ? { POSTGRES_URL: database.url() } : {};
@@ -44,7 +44,7 @@ export interface TestRun {
   readonly output: string;
 }
 
-/** What the tests that failed have to say. */
+/** The output of the failed tests. */
 export function failuresOf({ output }: TestRun): string {
   const lines = output.split("\n");
   const failures = lines.flatMap((line, at) =>
