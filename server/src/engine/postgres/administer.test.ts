@@ -33,7 +33,7 @@ describe("The operator's commands", () => {
       assert.match(report.server, /^PostgreSQL/);
     }));
 
-  it("create the schema, once or many times at once, and find nothing wrong with it", () =>
+  it("create the schema, even several at once, and then find no problem", () =>
     withDatabase(async (url) => {
       const reports = await Promise.all(
         Array.from({ length: 6 }, () => installPostgres({ url, apply: true })),
@@ -42,7 +42,7 @@ describe("The operator's commands", () => {
       assert.deepEqual(problems(await checkPostgres({ url })), []);
     }));
 
-  it("print statements that make the same schema when they are run by hand", () =>
+  it("print statements that create the same schema when run by hand", () =>
     withDatabase(async (url) => {
       await runAt(url, (await installPostgres({ url, apply: false })).sql);
       assert.deepEqual(problems(await checkPostgres({ url })), []);
@@ -50,7 +50,7 @@ describe("The operator's commands", () => {
       await engine.close();
     }));
 
-  it("find a table that is missing, or not ours, or of which rights are missing", () =>
+  it("report a missing table, wrong columns and missing rights", () =>
     withDatabase(async (url) => {
       assert.match(problems(await checkPostgres({ url })).join(), /schema.*columns.*rights/);
       await runAt(url, ["CREATE TABLE rh_kv (pk text PRIMARY KEY, sk bytea, ver int, val bytea)"]);
@@ -58,7 +58,7 @@ describe("The operator's commands", () => {
       assert.match(found, /columns: Found pk text, sk bytea\?, ver integer\?/);
     }));
 
-  it("refuse what a newer release installed, and say which release to use", () =>
+  it("refuse the schema of a newer release, and say which release to use", () =>
     withDatabase(async (url) => {
       await installPostgres({ url, apply: true });
       await runAt(url, ["UPDATE rh_kv SET val = '2' WHERE pk = '' AND sk = 'schema'"]);
@@ -68,7 +68,7 @@ describe("The operator's commands", () => {
       await assert.rejects(openPostgresEngine({ allowUnsafe: true, url }), which);
     }));
 
-  it("find what others added to the table, and keys whose limit depends on their bytes", () =>
+  it("report objects that were added to the table, and keys that are not STORAGE PLAIN", () =>
     withDatabase(async (url) => {
       await installPostgres({ url, apply: true });
       await runAt(url, [
@@ -82,7 +82,7 @@ describe("The operator's commands", () => {
       assert.match(warnings.join("; "), /STORAGE PLAIN/);
     }));
 
-  it("find every plan as it should be: on an empty table, on large partitions, with old statistics", () =>
+  it("find no problem in any plan, on an empty table, large partitions and old statistics", () =>
     withDatabase(async (url) => {
       await installPostgres({ url, apply: true });
       const assertPlans = async (when: string) => {
@@ -122,7 +122,7 @@ describe("judgePlan", () => {
     assert.deepEqual(judgePlan(good, ordered, "postgres"), []);
   });
 
-  it("sees a sort, a walk over the table, and a condition on half the key", () => {
+  it("reports a sort, a table scan, and a condition on half the key", () => {
     const sorted = ["Sort", ...good.slice(1)];
     assert.match(judgePlan(sorted, ordered, "postgres").join(), /Sorts/);
     assert.match(judgePlan(["Seq Scan on rh_kv"], ordered, "postgres").join(), /whole table/);
@@ -130,12 +130,12 @@ describe("judgePlan", () => {
     assert.match(judgePlan(half, ordered, "postgres").join(), /both keys/);
   });
 
-  it("sees processes that are started to help", () => {
+  it("reports parallel worker processes", () => {
     const helped = ["Gather", "  Workers Planned: 2", ...good];
     assert.match(judgePlan(helped, ordered, "postgres").join(), /processes/);
   });
 
-  it("wants one shard for one partition", () => {
+  it("reports a query of more than one shard for one partition", () => {
     const citus = ["Custom Scan (Citus Adaptive)", "  Task Count: 32", ...good];
     assert.match(judgePlan(citus, ordered, "citus").join(), /more than one shard/);
     const one = citus.map((line) => line.replace("32", "1"));
@@ -144,7 +144,7 @@ describe("judgePlan", () => {
 });
 
 describe("schemaStatements", () => {
-  it("says for each relative what it needs", () => {
+  it("has the statements that each relative of PostgreSQL needs", () => {
     const sqlFor = (dialect: Parameters<typeof schemaStatements>[0]) =>
       schemaStatements(dialect)
         .map(({ sql }) => sql)

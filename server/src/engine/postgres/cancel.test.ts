@@ -39,7 +39,7 @@ describe("A read of PostgreSQL that takes too long", () => {
     ["verified TLS", { ...plain, tls: "verify-full", certificateAuthority: cert }],
   ];
   for (const [name, config] of connections) {
-    it(`is stopped on the server, over ${name}`, async () => {
+    it(`is canceled on the server, over ${name}`, async () => {
       const host = { host: "localhost", port: server.port };
       const { session } = await connect(config, host, { preparedStatements: true, settings: [] });
       const reading = slowRead(session);
@@ -54,7 +54,7 @@ describe("A read of PostgreSQL that takes too long", () => {
     });
   }
 
-  it("is stopped also on a server that takes seconds to greet", async (test) => {
+  it("is canceled even on a server that takes seconds to answer a new connection, within five seconds", async (test) => {
     const busy = createServer();
     await once(busy.listen(0, "127.0.0.1"), "listening");
     const { port } = busy.address() as AddressInfo;
@@ -75,7 +75,7 @@ describe("A read of PostgreSQL that takes too long", () => {
     busy.close();
   });
 
-  it("is told of in time, and leaves no backend behind that still waits", () =>
+  it("fails in time, and leaves no waiting backend behind", () =>
     withLockedTable(async (engine) => {
       const range = partitionRange(Buffer.from("p"));
       const reads = [engine.get([keyOf("p", "a")]), engine.scan(range, () => true)];
@@ -87,7 +87,7 @@ describe("A read of PostgreSQL that takes too long", () => {
       await becomes(() => countBackends("wait_event_type = 'Lock'"), 0);
     }));
 
-  it("is nothing like a commit: that goes on, and its outcome is unknown", () =>
+  it("differs from a commit, which continues and whose outcome is unknown", () =>
     withLockedTable(async (engine, unlock) => {
       const at = keyOf("p", "a");
       await assert.rejects(commit(engine, { puts: [[at, "x"]] }), isEngineError("Unknown"));

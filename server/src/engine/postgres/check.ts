@@ -44,7 +44,7 @@ async function checkTls(session: Session): Promise<Finding> {
   const [row] = await queryText(session, textQuery(sql), 2).catch(() => []);
   return row?.[0] === "true"
     ? ok("encryption", `${row[1]}`)
-    : ok("encryption", "None: fit for a connection that does not leave this machine.");
+    : ok("encryption", "None. Use TLS for a connection that leaves this machine.");
 }
 
 function checkDurability(facts: ServerFacts): Finding {
@@ -60,17 +60,20 @@ async function checkFormat(session: Session): Promise<Finding> {
   } catch (error) {
     return problem(
       "schema",
-      `rh_kv cannot be read: ${error instanceof Error ? error.message : error}.`,
+      `The table rh_kv cannot be read: ${error instanceof Error ? error.message : error}.`,
     );
   }
   if (format === undefined)
     return problem(
       "schema",
-      "rh_kv or its format row is missing; rowhouse engine install creates them.",
+      "The table rh_kv or its format row is missing. Run rowhouse engine install to create them.",
     );
   if (format > FORMAT) {
-    const remedy = "use the release that installed it, or a newer one";
-    return problem("schema", `Format ${format}; this release knows ${FORMAT}: ${remedy}.`);
+    const remedy = "Use the release that installed it, or a newer one.";
+    return problem(
+      "schema",
+      `Format ${format}; this release cannot read formats above ${FORMAT}. ${remedy}`,
+    );
   }
   return ok("schema", `Format ${format}.`);
 }
@@ -94,7 +97,10 @@ async function checkColumns(session: Session, { dialect }: ServerFacts): Promise
   const isPlain = rows.slice(0, 2).every(([, , , storage]) => storage === "p");
   if (!isPlain && (dialect === "postgres" || dialect === "citus")) {
     findings.push(
-      warning("columns", "Keys are not STORAGE PLAIN: how long a key may be depends on its bytes."),
+      warning(
+        "columns",
+        "pk and sk are not STORAGE PLAIN, so the longest possible key depends on its bytes. Run rowhouse engine install to change that.",
+      ),
     );
   }
   findings.push(await checkPrimaryKey(session));
@@ -109,7 +115,7 @@ async function checkPrimaryKey(session: Session): Promise<Finding> {
   const isRight = /\(pk( ASC)?, sk( ASC)?\)/.test(definition) && !/HASH/.test(definition);
   return isRight
     ? ok("primary key", "(pk, sk)")
-    : problem("primary key", `Must be (pk, sk), ascending; found ${definition || "none"}.`);
+    : problem("primary key", `Found ${definition || "none"}; expected (pk, sk), ascending.`);
 }
 
 /** Objects added to the table: they slow every write, or fail writes that must not fail. */
@@ -122,7 +128,10 @@ async function checkExtras(session: Session): Promise<Finding> {
   const rows = await queryText(session, textQuery(sql), 1);
   if (rows.length === 0) return ok("additions", "None.");
   const list = rows.map(([name]) => name).join(", ");
-  return warning("additions", `Not made by Rowhouse, and in its way: ${list}.`);
+  return warning(
+    "additions",
+    `Not created by Rowhouse: ${list}. They slow down writes, or make them fail.`,
+  );
 }
 
 async function checkRights(session: Session): Promise<Finding> {
@@ -134,7 +143,7 @@ async function checkRights(session: Session): Promise<Finding> {
   const missing = rights.filter((_, index) => row[index] !== "true");
   return missing.length === 0
     ? ok("rights", rights.join(", "))
-    : problem("rights", `Missing on rh_kv: ${missing.join(", ")}.`);
+    : problem("rights", `Missing on rh_kv: ${missing.join(", ")}. Grant them to this role.`);
 }
 
 function checkClock(facts: ServerFacts): Finding {
@@ -143,8 +152,11 @@ function checkClock(facts: ServerFacts): Finding {
   const text = `This machine's clock is ${skewMs} ms ${aheadMs < 0 ? "behind" : "ahead of"} the server's.`;
   if (skewMs <= CLOCK_SKEW_MS_USUAL) return ok("clock", text);
   return skewMs > CLOCK_SKEW_MS_MAX
-    ? problem("clock", `${text} Serving is refused above ${CLOCK_SKEW_MS_MAX} ms: run NTP on both.`)
-    : warning("clock", `${text} Messages, leases and ETags rely on clocks: run NTP on both.`);
+    ? problem(
+        "clock",
+        `${text} Rowhouse refuses to serve above ${CLOCK_SKEW_MS_MAX} ms: run NTP on both.`,
+      )
+    : warning("clock", `${text} Messages, leases and ETags depend on the clocks: run NTP on both.`);
 }
 
 function checkSettings({ settings }: ServerFacts): Finding[] {
@@ -152,20 +164,29 @@ function checkSettings({ settings }: ServerFacts): Finding[] {
   const deadlockMs = milliseconds(settings.deadlock_timeout);
   if (deadlockMs !== undefined && deadlockMs > DEADLOCK_TIMEOUT_MS_MAX) {
     findings.push(
-      warning("deadlock_timeout", `${settings.deadlock_timeout}; 100ms lets rivals go on sooner.`),
+      warning(
+        "deadlock_timeout",
+        `${settings.deadlock_timeout}; with 100ms, commits that deadlock are retried sooner.`,
+      ),
     );
   }
   const connections = Number(settings.max_connections ?? CONNECTIONS_MIN);
   findings.push(
     connections < CONNECTIONS_MIN
-      ? warning("max_connections", `${connections}: each front end holds up to ${CONNECTIONS_MAX}.`)
-      : ok("max_connections", `${connections}; each front end holds up to ${CONNECTIONS_MAX}.`),
+      ? warning(
+          "max_connections",
+          `${connections}; at least ${CONNECTIONS_MIN} are recommended: each front end opens up to ${CONNECTIONS_MAX}.`,
+        )
+      : ok("max_connections", `${connections}; each front end opens up to ${CONNECTIONS_MAX}.`),
   );
   const isolation = settings.default_transaction_isolation ?? "unknown";
   findings.push(
     isolation === "read committed"
       ? ok("isolation", isolation)
-      : ok("isolation", `${isolation}: right, but rivals are repeated more often.`),
+      : ok(
+          "isolation",
+          `${isolation}; correct, but conflicting commits are retried more often than with read committed.`,
+        ),
   );
   return findings;
 }
@@ -179,7 +200,10 @@ async function checkPrepared(session: Session, { dialect }: ServerFacts): Promis
   const [row] = await queryText(session, textQuery(sql), 1);
   return row?.[0] === "0"
     ? ok("prepared transactions", "None is older than 5 minutes.")
-    : problem("prepared transactions", `${row?.[0]} older than 5 minutes: see pg_prepared_xacts.`);
+    : problem(
+        "prepared transactions",
+        `${row?.[0]} older than 5 minutes hold their locks: commit or roll back those in pg_prepared_xacts.`,
+      );
 }
 
 async function checkCitus(session: Session): Promise<Finding[]> {
@@ -191,7 +215,7 @@ async function checkCitus(session: Session): Promise<Finding[]> {
     2,
   );
   if (table?.[0] !== "pk") {
-    return [problem("shards", `Distributed by ${table?.[0] ?? "nothing"}; must be pk.`)];
+    return [problem("shards", `Distributed by ${table?.[0] ?? "no column"}; expected pk.`)];
   }
   const placements = await queryText(
     session,
@@ -211,7 +235,7 @@ async function checkCitus(session: Session): Promise<Finding[]> {
   );
   for (const [node, count] of prepared) {
     if (Number(count) > 0) continue;
-    const text = `max_prepared_transactions is ${count} on ${node}: commits over two nodes fail.`;
+    const text = `max_prepared_transactions is ${count} on ${node}, so commits across nodes fail: raise it.`;
     findings.push(problem("two-phase commit", text));
   }
   return findings;

@@ -21,6 +21,6 @@ export function assertClock(aheadMs: number, skewMsMax: number): void {
   const seconds = Math.round(Math.abs(aheadMs) / 1000);
   throw new EngineError(
     "Unavailable",
-    `Refused to serve: this machine's clock is ${seconds} s ${aheadMs > 0 ? "ahead of" : "behind"} the database server's; at most ${skewMsMax / 1000} s are allowed. Run NTP on both; \`rowhouse engine check\` tells the difference.`,
+    `Refused to serve: this machine's clock is ${seconds} s ${aheadMs > 0 ? "ahead of" : "behind"} the database server's; at most ${skewMsMax / 1000} s are allowed. Run NTP on both; \`rowhouse engine check\` shows the difference.`,
   );
 }

@@ -58,7 +58,7 @@ function describePlan(planned: AtomicWrite, sight?: Sight): string[] {
 }
 
 describe("planCommit", () => {
-  it("sorts keys and partitions by their bytes, not in the order of the caller", () => {
+  it("sorts partitions and keys by their bytes, whatever the caller's order", () => {
     assert.deepEqual(plan("b/2 put", "a/9 put", "b/10 put"), [
       "in a",
       "put: 9",
@@ -67,18 +67,18 @@ describe("planCommit", () => {
     ]);
   });
 
-  it("claims a key that must be absent, and takes the claim back when it is not put", () => {
+  it("claims a key that must be absent, and deletes the claim if the key is not put", () => {
     assert.deepEqual(plan("p/a absent", "p/b put"), ["in p", "claim: a", "put: b", "delete: a"]);
     assert.deepEqual(plan("p/a absent put", "p/b absent put"), ["in p", "claim: a b"]);
   });
 
-  it("takes hold in key order however the ways to hold mix", () => {
+  it("locks in key order, whatever the mix of lock kinds", () => {
     // Two commits that each forbid the other's key must meet at the same key first.
     assert.deepEqual(plan("p/a absent", "p/b put").slice(1, 3), ["claim: a", "put: b"]);
     assert.deepEqual(plan("p/b absent", "p/a put").slice(1, 3), ["put: a", "claim: b"]);
   });
 
-  it("holds what is only checked no stronger than the check needs", () => {
+  it("locks a key that is only checked no more strongly than the check needs", () => {
     assert.deepEqual(plan("p/a present", "p/b 5", "p/c present put", "p/d present"), [
       "in p",
       "share present: a",
@@ -89,13 +89,13 @@ describe("planCommit", () => {
     ]);
   });
 
-  it("holds kind by kind when runs would be too many", () => {
+  it("locks kind by kind when there would be too many runs", () => {
     const sorts = Array.from({ length: 10 }, (_, index) => `${index}`);
     const steps = sorts.map((sort, index) => `p/${sort} put${index % 2 === 0 ? " absent" : ""}`);
     assert.deepEqual(plan(...steps), ["in p", "claim: 0 2 4 6 8", "put: 1 3 5 7 9"]);
   });
 
-  it("holds rows that are checked before it changes them", () => {
+  it("locks checked rows before it changes them", () => {
     assert.deepEqual(plan("p/a 5 delete", "p/b present put"), [
       "in p",
       "own: a b",
@@ -104,14 +104,14 @@ describe("planCommit", () => {
     ]);
   });
 
-  it("supposes that a deletion finds its row, until a read says otherwise", () => {
+  it("assumes that a deleted row exists, until a read shows otherwise", () => {
     const deletion = write("p/a delete", "p/b delete");
     assert.deepEqual(describePlan(deletion), ["in p", "own: a b", "delete: a b"]);
     const sight = seen({ "p/a": undefined, "p/b": 7 });
     assert.deepEqual(describePlan(deletion, sight), ["in p", "claim: a", "own: b", "delete: a b"]);
   });
 
-  it("takes the stricter of two checks of one key, and finds those that contradict each other", () => {
+  it("applies the stricter of two checks of one key, and detects contradictory ones", () => {
     assert.deepEqual(plan("p/a 5 present"), ["in p", "share: a"]);
     assert.deepEqual(plan("p/a present 5"), ["in p", "share: a"]);
     assert.deepEqual(plan("p/a absent present"), ["contradiction"]);
@@ -119,7 +119,7 @@ describe("planCommit", () => {
     assert.deepEqual(plan("p/a 5 absent"), ["contradiction"]);
   });
 
-  it("tells keys apart whose bytes run together", () => {
+  it("distinguishes keys whose concatenated bytes are the same", () => {
     const { partitions } = planCommit(write("ab/c put", "a/bc put"));
     assert.deepEqual(
       partitions.map(({ partition }) => `${partition}`),
@@ -129,7 +129,7 @@ describe("planCommit", () => {
 });
 
 describe("pinVersions", () => {
-  it("asks for the versions that were seen where presence was asked for or supposed", () => {
+  it("checks for the versions read wherever presence was required or assumed", () => {
     const original = write("p/a present put", "p/b delete", "p/c delete", "p/d absent put");
     const pinned = pinVersions(original, seen({ "p/a": 3, "p/b": 4, "p/c": undefined }));
     assert.deepEqual(

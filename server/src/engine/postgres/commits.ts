@@ -115,7 +115,7 @@ export class Commits {
       if (attempts >= ATTEMPTS_MAX || performance.now() > deadline) {
         throw new EngineError(
           "Unavailable",
-          `A commit did not come through in ${attempts} attempts.`,
+          `The commit failed in all ${attempts} attempts. Retry the request.`,
         );
       }
       // The first time at once: mostly a single rival interfered, and has finished.
@@ -186,7 +186,7 @@ export class Commits {
     if (await verifyWritten(this.#options.pool, write)) {
       return { committed: true, versions: write.puts.map(() => write.version) };
     }
-    throw new EngineError("Unknown", `The outcome of a commit is not known: ${cause.message}`, {
+    throw new EngineError("Unknown", `The outcome of the commit is unknown: ${cause.message}`, {
       cause,
     });
   }

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { describeConfig, parsePostgresUrl, type TlsMode, tlsFor } from "./config.ts";
 
 describe("parsePostgresUrl", () => {
-  it("reads a whole URL", () => {
+  it("reads every part of a URL", () => {
     const config = parsePostgresUrl("postgres://me:p%40ss@db.example:6000/store?sslmode=require");
     assert.deepEqual(
       [config.hosts, config.user, config.password, config.database, config.tls],
@@ -14,7 +14,7 @@ describe("parsePostgresUrl", () => {
     );
   });
 
-  it("fills in what is left out", () => {
+  it("fills in defaults for missing parts", () => {
     const config = parsePostgresUrl("postgres://");
     assert.deepEqual(
       [config.hosts, config.user, config.password, config.database, config.tls],
@@ -32,7 +32,7 @@ describe("parsePostgresUrl", () => {
     ]);
   });
 
-  it("refuses what it would have to guess", () => {
+  it("refuses malformed, unknown and unsafe parts", () => {
     for (const url of [
       "mysql://a/b",
       "postgres://a:b:c/x",
@@ -51,7 +51,7 @@ describe("parsePostgresUrl", () => {
     }
   });
 
-  it("takes an @ in a parameter for what it is, also where no user is named", () => {
+  it("accepts an @ in a parameter, with and without a user", () => {
     const options = "-c search_path=me@corp";
     for (const user of ["", "me@"]) {
       const config = parsePostgresUrl(`postgres://${user}localhost/x?options=${options}`);
@@ -59,7 +59,7 @@ describe("parsePostgresUrl", () => {
     }
   });
 
-  it("never repeats the password", () => {
+  it("never shows the password in an error or description", () => {
     const config = parsePostgresUrl("postgres://me:secret@a:1,b:2/x");
     assert.equal(describeConfig(config), "postgres://me@a:1,b:2/x");
     assert.throws(
@@ -85,13 +85,13 @@ describe("tlsFor", () => {
   const tlsOf = (host: string, tls?: TlsMode) =>
     tlsFor({ hosts: [], database: "x", user: "x", tls }, { host, port: 1 });
 
-  it("leaves connections inside this machine in plain text", () => {
+  it("uses plain text for connections within this machine by default", () => {
     for (const host of ["localhost", "127.0.0.1", "127.9.9.9", "::1", "/var/run/postgresql"]) {
       assert.equal(tlsOf(host), false, host);
     }
   });
 
-  it("verifies every other host unless told otherwise", () => {
+  it("verifies every other host by default", () => {
     for (const host of [
       "db.example",
       "10.0.0.1",
@@ -106,7 +106,7 @@ describe("tlsFor", () => {
     assert.equal(tlsOf("db.example", "disable"), false);
   });
 
-  it("follows the mode asked for, on loopback too", () => {
+  it("follows the configured mode, also on loopback", () => {
     const required = tlsOf("localhost", "require");
     assert.ok(required !== false && required.rejectUnauthorized === false);
     const anyName = tlsOf("db.example", "verify-ca");
@@ -114,7 +114,7 @@ describe("tlsFor", () => {
     assert.notEqual(anyName.checkServerIdentity, undefined);
   });
 
-  it("carries the authority and the client's certificate from their files", () => {
+  it("reads the authority and the client certificate from their files", () => {
     const directory = mkdtempSync(join(tmpdir(), "rowhouse-config-"));
     try {
       for (const name of ["ca", "cert", "key"]) writeFileSync(join(directory, name), `<${name}>`);

@@ -75,13 +75,13 @@ export function parsePostgresUrl(url: string): PostgresConfig {
     // Nor as a parameter: an "@" behind it suggests that a host may follow.
     if (query.includes("@")) throw notEncoded();
     throw new RangeError(
-      `Unknown parameter "${name}" in the URL; known are ${[...KNOWN_PARAMETERS].join(", ")}.`,
+      `Unknown parameter "${name}" in the engine's URL; allowed are ${[...KNOWN_PARAMETERS].join(", ")}.`,
     );
   }
   const target = parameters.get("target_session_attrs") ?? "read-write";
   if (target !== "read-write" && target !== "primary") {
     throw new RangeError(
-      `target_session_attrs=${target}: Rowhouse writes, so only read-write fits.`,
+      `target_session_attrs=${target} is not allowed: Rowhouse writes, so it must be read-write or primary.`,
     );
   }
   const decodedUser = decode(user ?? "") || "postgres";
@@ -131,7 +131,7 @@ function decode(text: string): string {
 
 function notEncoded(): RangeError {
   return new RangeError(
-    'The engine\'s URL cannot be read: in a user, password or database "%", "@", "/" and "?" are written %25, %40, %2F and %3F.',
+    'The engine\'s URL cannot be parsed: in a user, password or database, write "%", "@", "/" and "?" as %25, %40, %2F and %3F.',
   );
 }
 
@@ -149,7 +149,7 @@ function parseTlsMode(text: string | null): TlsMode | undefined {
   if (text === null) return undefined;
   if (isTlsMode(text)) return text;
   throw new RangeError(
-    `sslmode=${text} is not one of ${TLS_MODES.join(", ")}. (Modes that may fall back to plain text are not offered.)`,
+    `sslmode=${text} is not allowed; allowed are ${TLS_MODES.join(", ")}, and no mode that may fall back to plain text.`,
   );
 }
 

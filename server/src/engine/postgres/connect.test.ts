@@ -48,7 +48,7 @@ describe("A connection to PostgreSQL", () => {
     await server.runIn("store", "GRANT SELECT, INSERT, UPDATE, DELETE ON rh_kv TO writer");
   }
 
-  it("works over verified TLS with a role that may only read and write the table", async () => {
+  it("works over verified TLS with a role that may only read and write rows of the table", async () => {
     await grant();
     const engine = await open("verify-full");
     const at = keyOf("tls", "a");
@@ -63,7 +63,7 @@ describe("A connection to PostgreSQL", () => {
     await engine.close();
   });
 
-  it("asks for the password each time when it is a function", async () => {
+  it("calls a password function for each connection", async () => {
     await grant();
     let asked = 0;
     const engine = await open("verify-full", {
@@ -78,7 +78,7 @@ describe("A connection to PostgreSQL", () => {
     await engine.close();
   });
 
-  it("refuses a server whose certificate nobody vouches for", async () => {
+  it("refuses a server whose certificate is from an unknown authority", async () => {
     const stranger = selfSignedCertificate("localhost").cert;
     await assertRefused(
       open("verify-full", { certificateAuthority: stranger }),
@@ -90,20 +90,20 @@ describe("A connection to PostgreSQL", () => {
     );
   });
 
-  it("refuses a server with the certificate of another host, unless only the authority counts", async () => {
+  it("refuses a server with the certificate of another host, except with verify-ca", async () => {
     await grant();
     await assertRefused(open("verify-full", { host: "127.0.0.1" }), /altname|127\.0\.0\.1/);
     const engine = await open("verify-ca", { host: "127.0.0.1" });
     await engine.close();
   });
 
-  it("encrypts without verification where that is asked for", async () => {
+  it("encrypts without verification with sslmode=require", async () => {
     await grant();
     const engine = await open("require", { certificateAuthority: undefined });
     await engine.close();
   });
 
-  it("is given up when nothing comes after the login, in the time a query has", async (test) => {
+  it("is given up after the time of a query when the server does not answer after the login", async (test) => {
     const relay = await Relay.open(server.url("store"));
     const asked = new Promise<void>((resolve) => {
       relay.onRequest = (message) => {
@@ -121,7 +121,7 @@ describe("A connection to PostgreSQL", () => {
     await relay.close();
   });
 
-  it("is given up when its engine is closed, whatever it waits for", async (test) => {
+  it("is given up when its engine is closed during the login or the greeting", async (test) => {
     for (const hangs of ["login", "greeting"]) {
       const relay = await Relay.open(server.url("store"));
       const engine = await openPostgresEngine({ url: relay.url });
@@ -150,7 +150,7 @@ describe("A connection to PostgreSQL", () => {
     }
   });
 
-  it("is opened with all others that a pool may have, and nobody is warned of a leak", async (test) => {
+  it("causes no MaxListenersExceededWarning when a pool opens all its connections", async (test) => {
     const warnings: string[] = [];
     const onWarning = ({ name }: Error) => warnings.push(name);
     process.on("warning", onWarning);
@@ -163,7 +163,7 @@ describe("A connection to PostgreSQL", () => {
     assert.equal(warnings.includes("MaxListenersExceededWarning"), false);
   });
 
-  it("is closed without waiting for a server that hangs", async () => {
+  it("closes without waiting for a server that hangs", async () => {
     const relay = await Relay.open(server.url("store"));
     const engine = await openPostgresEngine({ url: relay.url });
     relay.onRequest = () => Buffer.alloc(0);
@@ -173,7 +173,7 @@ describe("A connection to PostgreSQL", () => {
     await relay.close();
   });
 
-  it("does not stay when the first statement behind the login is refused", async () => {
+  it("is closed when the server rejects the first statement after the login", async () => {
     const relay = await Relay.open(server.url("store"));
     relay.onRequest = (message) => {
       if (message[0] === PARSE) message.write("REJECT", message.indexOf("SELECT"));
@@ -184,20 +184,20 @@ describe("A connection to PostgreSQL", () => {
     await relay.close();
   });
 
-  it("does not fall back to plain text, and says which rule of the server refuses it", async () => {
+  it("reports the server's reason when the server refuses plain text", async () => {
     await assertRefused(open("disable"), /no encryption|28000/);
   });
 
-  it("says at once that the password is wrong", async () => {
+  it("reports a wrong password", async () => {
     await assertRefused(open("verify-full", { password: "guess" }), /28P01/);
   });
 
-  it("says that the table is missing where it may not create it", async () => {
+  it("names the install command when the table is missing and its role may not create it", async () => {
     await server.run("CREATE DATABASE empty");
     await assertRefused(open("verify-full", { database: "empty" }), /engine install/);
   });
 
-  it("refuses a schema that is newer than it", async () => {
+  it("refuses a schema of a newer format", async () => {
     await grant();
     const format = (value: string) =>
       server.runIn("store", `UPDATE rh_kv SET val = '${value}' WHERE pk = '' AND sk = 'schema'`);

@@ -49,19 +49,20 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
       await server.dropDatabase(url);
     });
 
-    it("lose no addition", () => countTogether(engines, { writers: 6, additions: 6 }));
+    it("lose no increment of one counter", () =>
+      countTogether(engines, { writers: 6, additions: 6 }));
 
-    it("lose no addition to one of many keys at once", () =>
+    it("lose no increment of several counters", () =>
       countApart(engines, { counters: 3, writers: 24, additions: 8 }));
 
-    it("have exactly one winner among rivals", () => winAlone(engines, { rounds: 4, rivals: 12 }));
+    it("let exactly one of several rivals win", () => winAlone(engines, { rounds: 4, rivals: 12 }));
 
     it("show every reader the same sum", () =>
       bankTogether(engines, { accounts: 8, tellers: 6, transfers: 12 }));
 
     it("allow no write skew through absence", () => skewTogether(engines, { rounds: 10 }));
 
-    it("tear no commit and get none stuck", () =>
+    it("apply overlapping commits completely, and none gets stuck", () =>
       overlapTogether(engines, { writers: 12, writes: 30 }));
   });
 }
@@ -70,7 +71,7 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
  * The workloads above must be able to fail: here they run over commits with one mistake each, written by hand
  * with the engine's own statements.
  */
-describe("The workloads notice", () => {
+describe("The workloads detect", () => {
   let url: string;
   let engine: Engine;
   let pool: pg.Pool;
@@ -88,22 +89,22 @@ describe("The workloads notice", () => {
     await server.dropDatabase(url);
   });
 
-  it("versions that are compared before the rows are locked", () =>
+  it("a commit that compares versions before it locks the rows", () =>
     assertNoticed(/success was lost/, () =>
       countTogether([withMistake("no lock")], { writers: 8, additions: 8 }),
     ));
 
-  it("the same in commits of one key", () =>
+  it("the same mistake in commits of one key", () =>
     assertNoticed(/success was lost/, () =>
       countApart([withMistake("no lock")], { counters: 2, writers: 8, additions: 20 }),
     ));
 
-  it("a lost race for a new key that is taken for a success", () =>
+  it("a commit that reports success after losing the race for a new key", () =>
     assertNoticed(/Not exactly one/, () =>
       winAlone([withMistake("swallowed conflict")], { rounds: 10, rivals: 8 }),
     ));
 
-  it("statements that commit one by one", () =>
+  it("a commit whose statements commit one by one", () =>
     assertNoticed(/torn|half done/, () =>
       overlapTogether([withMistake("no transaction")], { writers: 8, writes: 40 }),
     ));

@@ -45,14 +45,14 @@ describe("durabilityOf", () => {
     });
   }
 
-  it("trusts the consensus of the servers that have one", () => {
+  it("calls servers with their own consensus a majority, whatever fsync is", () => {
     assert.equal(classOf({ fsync: "off" }, "cockroach"), "majority");
     assert.equal(classOf({}, "yugabyte"), "majority");
   });
 });
 
 describe("dialectOf", () => {
-  it("knows the relatives by what they call themselves", () => {
+  it("recognizes each relative of PostgreSQL by its version text", () => {
     assert.equal(dialectOf("PostgreSQL 18.4 on x86_64", undefined), "postgres");
     assert.equal(dialectOf("PostgreSQL 17.2 on x86_64", "13.2"), "citus");
     assert.equal(dialectOf("CockroachDB CCL v25.1.0", undefined), "cockroach");

@@ -23,34 +23,37 @@ export interface Durability {
 
 export function durabilityOf({ dialect, isTableUnlogged, settings }: ServerFacts): Durability {
   if (hasOwnConsensus(dialect)) {
-    return { class: "majority", detail: "Acknowledged when a majority of replicas has it." };
+    return {
+      class: "majority",
+      detail: "A write is acknowledged when a majority of replicas has it.",
+    };
   }
   const commit = settings.synchronous_commit;
   if (settings.fsync === "off") return none("fsync is off");
   if (commit === "off") return none("synchronous_commit is off");
-  if (isTableUnlogged) return none("the table rh_kv is UNLOGGED, a crash empties it");
+  if (isTableUnlogged) return none("the table rh_kv is UNLOGGED, so a crash empties it");
   const pages =
     settings.full_page_writes === "off"
-      ? " full_page_writes is off: safe only where the file system never tears a page."
+      ? " full_page_writes is off: that is safe only on a file system that never tears a page."
       : "";
   const standbys = settings.synchronous_standby_names ?? "";
   if (standbys === "" || commit === "local") {
     return {
       class: "disk",
-      detail: `Acknowledged when it is on the disk of one machine.${pages}`,
+      detail: `A write is acknowledged when it is on the disk of one machine.${pages}`,
     };
   }
   const named = `synchronous_standby_names is "${standbys}".${pages}`;
   if (commit === "remote_write") {
     return {
       class: "two machines, one in memory",
-      detail: `Acknowledged when a standby has received it, not flushed it; ${named}`,
+      detail: `A write is acknowledged when a standby has received it, before it is flushed there; ${named}`,
     };
   }
   const isVisible = commit === "remote_apply";
   return {
     class: isVisible ? "two machines, visible" : "two machines",
-    detail: `Acknowledged when it is ${isVisible ? "applied" : "flushed"} on a standby too; ${named}`,
+    detail: `A write is acknowledged when it is also ${isVisible ? "applied" : "flushed"} on a standby; ${named}`,
   };
 }
 

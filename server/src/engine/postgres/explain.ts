@@ -115,19 +115,20 @@ export function judgePlan(
   const problems: string[] = [];
   const has = (pattern: RegExp) => plan.some((line) => pattern.test(line));
   if (dialect === "citus" && isInOnePartition && !has(/Task Count: 1$/)) {
-    problems.push("Asks more than one shard.");
+    problems.push("Queries more than one shard.");
   }
   // Plans of other relatives have shapes of their own.
   if (dialect === "cockroach" || dialect === "yugabyte") return problems;
-  if (has(/Seq Scan on rh_kv/)) problems.push("Reads the whole table.");
-  if (has(/Bitmap Heap Scan on rh_kv/)) problems.push("Collects rows before it answers the first.");
-  if (has(/^\s*(->\s*)?Gather/)) problems.push("Starts processes to help with a few rows.");
+  if (has(/Seq Scan on rh_kv/)) problems.push("Scans the whole table.");
+  if (has(/Bitmap Heap Scan on rh_kv/))
+    problems.push("Collects all rows before it returns the first (a bitmap scan).");
+  if (has(/^\s*(->\s*)?Gather/)) problems.push("Starts parallel worker processes for a few rows.");
   if (isOrdered && has(/^\s*(->\s*)?(Incremental )?Sort/)) {
-    problems.push("Sorts what the index has in order already.");
+    problems.push("Sorts rows that the index could return in order.");
   }
   const conditions = plan.filter((line) => /Index Cond:/.test(line));
   if (!conditions.some((line) => /\bpk\b/.test(line) && /\bsk\b/.test(line))) {
-    problems.push("The index condition does not hold both keys.");
+    problems.push("The index condition does not contain both keys, pk and sk.");
   }
   return problems;
 }

@@ -15,7 +15,7 @@ import { commit, keyOf, scanPartition, textOf } from "./test-workloads.ts";
  */
 const AWAY_MS_MAX = 2_000;
 
-describe("A PostgreSQL that fails", () => {
+describe("An engine whose PostgreSQL server fails", () => {
   let server: LocalServer;
   let url: string;
   let engine: PostgresEngine;
@@ -51,7 +51,7 @@ describe("A PostgreSQL that fails", () => {
     session.close();
   });
 
-  it("serves nothing more once it reports damaged data, and says so", async () => {
+  it("serves nothing more once the server reports damaged data, and says so in its errors and health", async () => {
     const damaged = await openPostgresEngine({ url });
     await commit(damaged, { puts: [[keyOf("damage", "a"), "x"]] });
     await runAt(url, [
@@ -70,7 +70,7 @@ describe("A PostgreSQL that fails", () => {
     assert.equal(textOf((await engine.get([keyOf("damage", "a")]))[0]), "x");
   });
 
-  it("answers every commit truly while its backends are terminated", async () => {
+  it("reports every commit's outcome correctly while backends are terminated", async () => {
     const ledger = new Ledger("terminated");
     const writing = ledger.write([engine], 8);
     const end = performance.now() + 1500;
@@ -111,7 +111,7 @@ describe("A PostgreSQL that fails", () => {
     assert.ok((await reading) > 0);
   });
 
-  it("loses nothing when it crashes, and serves again without a restart of ours", async () => {
+  it("loses nothing when the server crashes, and serves again without a restart", async () => {
     const ledger = new Ledger("crashed");
     const writing = ledger.write([engine], 8);
     for (let crash = 0; crash < 2; crash++) {
@@ -126,7 +126,7 @@ describe("A PostgreSQL that fails", () => {
     await ledger.verify(engine);
   });
 
-  it("says that nothing happened while it is away, within the time it is given, and is not ready", async () => {
+  it("fails calls as Unavailable and is not ready while the server is down", async () => {
     const impatient = await openPostgresEngine({ url, timeoutMs: AWAY_MS_MAX });
     const key = keyOf("away", "a");
     assert.equal((await impatient.health()).ready, true);
@@ -150,7 +150,7 @@ describe("A PostgreSQL that fails", () => {
     await impatient.close();
   });
 
-  it("refuses to open where acknowledged writes would be lost, unless told otherwise", async () => {
+  it("refuses to open a database that may lose acknowledged writes, unless allowUnsafe is set", async () => {
     const unsafe = await server.createDatabase();
     const name = new URL(unsafe).pathname.slice(1);
     await server.run(`ALTER DATABASE ${name} SET synchronous_commit = 'off'`);
@@ -163,14 +163,14 @@ describe("A PostgreSQL that fails", () => {
     await allowed.close();
   });
 
-  it("refuses to open where a crash would empty the table", async () => {
+  it("refuses to open a database whose table is UNLOGGED", async () => {
     const unlogged = await server.createDatabase();
     await (await openPostgresEngine({ url: unlogged })).close();
     await runAt(unlogged, ["ALTER TABLE rh_kv SET UNLOGGED"]);
     await assert.rejects(openPostgresEngine({ url: unlogged }), /rh_kv is UNLOGGED/);
   });
 
-  it("takes no connection of a server that became unsafe later", async () => {
+  it("accepts no new connection after the server has become unsafe", async () => {
     const later = await server.createDatabase();
     const careful = await openPostgresEngine({ url: later, timeoutMs: AWAY_MS_MAX });
     const name = new URL(later).pathname.slice(1);
@@ -184,7 +184,7 @@ describe("A PostgreSQL that fails", () => {
   });
 });
 
-describe("A primary with a synchronous standby", () => {
+describe("An engine over a primary with a synchronous standby", () => {
   let primary: LocalServer;
   let standby: LocalServer;
   let engines: PostgresEngine[];
@@ -209,12 +209,12 @@ describe("A primary with a synchronous standby", () => {
     await standby.remove();
   });
 
-  it("is found behind a standby, and its durability class is told", async () => {
+  it("finds the primary after the standby in its URL, and reports the durability class", async () => {
     const health = await engines[0]!.health();
     assert.deepEqual([health.ready, health.durabilityClass], [true, "two machines"]);
   });
 
-  it("leaves the outcome open of a write whose wait for the standby was cancelled", async () => {
+  it("reports a write as Unknown when its wait for the standby was canceled", async () => {
     await standby.stop();
     const key = keyOf("sync", "a");
     const outcome = assert.rejects(
@@ -231,7 +231,7 @@ describe("A primary with a synchronous standby", () => {
     await standby.start();
   });
 
-  it("keeps no more connections than it may while commits wait for a standby that is away", async () => {
+  it("opens no more connections than writersMax while commits wait for a standby that is down", async () => {
     const waitingCommits = async () => {
       const counting = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
       return (await primary.run(counting))[0]?.[0];
@@ -257,7 +257,7 @@ describe("A primary with a synchronous standby", () => {
     await impatient.close();
   });
 
-  it("loses nothing acknowledged when the standby takes over", async () => {
+  it("loses no acknowledged write when the standby takes over", async () => {
     const ledger = new Ledger("promoted");
     const writing = ledger.write(engines, 8);
     await untilOrEnd(writing, () => ledger.count("committed") > 50);
@@ -280,7 +280,7 @@ async function untilOrEnd(writing: Promise<unknown>, holds: () => boolean): Prom
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   const givesUpAt = performance.now() + 60_000;
   while (!(await holds())) {
-    assert.ok(performance.now() < givesUpAt, "What was waited for did not come.");
+    assert.ok(performance.now() < givesUpAt, "The condition did not become true within 60 s.");
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

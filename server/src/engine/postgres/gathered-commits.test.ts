@@ -10,8 +10,8 @@ import { Relay } from "./test-relay.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
 import { keyOf, scanPartition } from "./test-workloads.ts";
 
-describe("Commits of one key that wait for a connection", () => {
-  it("are all refused at once when only the operator can help", async () => {
+describe("Commits of one key each that wait for a connection", () => {
+  it("all fail at once when only the operator can help", async () => {
     const pool = new SessionPool({
       sessionsMax: 1,
       connect: async () => {
@@ -32,7 +32,7 @@ describe("Commits of one key that wait for a connection", () => {
   });
 });
 
-describe("Commits of one key that come at once", () => {
+describe("Concurrent commits of one key each", () => {
   let server: TestServer;
   let url: string;
   let relay: Relay;
@@ -107,7 +107,7 @@ describe("Commits of one key that come at once", () => {
     assert.equal(await transactionCount(), 1);
   });
 
-  it("are judged each by its own check, whatever becomes of the others", async () => {
+  it("succeed or fail by their own checks, regardless of the others", async () => {
     await commit({ sort: "old", value: "before" });
     const results = await commitTogether([
       { sort: "old", value: "again", expected: "absent" },
@@ -135,7 +135,7 @@ describe("Commits of one key that come at once", () => {
     ]);
   });
 
-  it("follow each other where they are of one key", async () => {
+  it("follow each other when they are of the same key", async () => {
     const rivals = Array.from({ length: 12 }, (_, rival) => `${rival}`);
     const inserted = await commitTogether(
       rivals.map((value) => ({ sort: "k", value, expected: "absent" as const })),
@@ -150,12 +150,12 @@ describe("Commits of one key that come at once", () => {
       (result) =>
         result.status === "fulfilled" && result.value.committed ? result.value.versions[0] : 0,
     );
-    assert.equal(new Set(versions).size, rivals.length, "a version came twice");
+    assert.equal(new Set(versions).size, rivals.length, "A version was issued twice.");
     const [last] = await engine.get([keyOf("p", "k")]);
     assert.equal(last!.version, Math.max(...versions.map(Number)));
   });
 
-  it("are spared the error of a neighbour, which alone is told", async () => {
+  it("succeed when another commit of their transaction fails, which alone gets the error", async () => {
     const results = await commitTogether([
       { sort: "a", value: "x" },
       { sort: "b", value: "poison" },
@@ -166,7 +166,7 @@ describe("Commits of one key that come at once", () => {
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "c=x", "first=first"]);
   });
 
-  it("do not wait for one that a rival keeps waiting, nor do those that come later", async () => {
+  it("do not wait for a commit that a rival blocks, nor do later commits", async () => {
     await commit({ sort: "held", value: "x" });
     const rival = new pg.Client({ connectionString: url });
     await rival.connect();
@@ -188,7 +188,7 @@ describe("Commits of one key that come at once", () => {
     await rival.end();
   });
 
-  it("are looked up each for itself when the answer is lost, and none is repeated", async (test) => {
+  it("are looked up individually when the answer is lost, and none is repeated", async (test) => {
     // The two seconds in which they are looked up do not pass.
     const now = performance.now();
     test.mock.method(performance, "now", () => now);
@@ -214,7 +214,7 @@ describe("Commits of one key that come at once", () => {
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "b=y", "first=first"]);
   });
 
-  it("leave a large value to a transaction of its own", async () => {
+  it("leave a large value to its own transaction", async () => {
     const large = "x".repeat(300 * 1024);
     const results = await commitTogether([
       { sort: "a", value: "x" },

@@ -8,7 +8,7 @@ import { runAt, type TestServer, testServer } from "./test-server.ts";
 const COUNT = 24;
 const VALUE_BYTES = 1_000_000;
 
-describe("A read of many keys of PostgreSQL", () => {
+describe("A get of many keys from PostgreSQL", () => {
   let server: TestServer;
   let url: string;
   let engine: PostgresEngine;
@@ -41,7 +41,7 @@ describe("A read of many keys of PostgreSQL", () => {
   const ofOnePartition = keysOf((number) => ["one", `k${number}`]);
   const ofMany = keysOf((number) => [`p${number}`, "k"]);
 
-  it("has no more values sent than there is room for, and one that reaches beyond it", async () => {
+  it("transfers only the values within bytesMax, and the one that exceeds it", async () => {
     for (const keys of [ofOnePartition, ofMany]) {
       sentBytes = 0;
       assert.equal((await engine.get(keys, 2 * VALUE_BYTES + 1)).length, 3);

@@ -19,7 +19,7 @@ export function toEngineError(error: unknown): Error {
     });
   }
   const { fault, sqlState, message } = error;
-  const text = `${EXPLANATIONS[fault] ?? "The database refused"}: ${message} (SQLSTATE ${sqlState}).`;
+  const text = `${EXPLANATIONS[fault] ?? "The database refused the request"}: ${message} (SQLSTATE ${sqlState}).`;
   if (fault === "corrupt") return new EngineError("Corrupt", text, { cause: error });
   if (fault === "keyTooLong") return new EngineError("KeyTooLong", text, { cause: error });
   // Not an EngineError: a statement of ours that the server does not understand is a bug.
@@ -36,11 +36,11 @@ export function isPassing(error: unknown): boolean {
 const LASTING: ReadonlySet<Fault> = new Set(["config", "corrupt", "bug", "keyTooLong"]);
 
 const EXPLANATIONS: Partial<Record<Fault, string>> = {
-  retry: "The database is busy with rivals of this request",
-  check: "The database is busy with rivals of this request",
+  retry: "The database is busy with requests that conflict with this one",
+  check: "The database is busy with requests that conflict with this one",
   busy: "The database is busy",
-  standby: "This database server does not take writes",
-  config: "The operator must set the database right",
+  standby: "This database server does not accept writes",
+  config: "The operator must correct the database or its configuration",
   corrupt: "The database reports damaged data",
   bug: "The database does not understand a statement of Rowhouse",
 };

@@ -79,7 +79,7 @@ describe("PointReads", () => {
     test.server().socket.takeSent();
   }
 
-  it("sends a read at once when none is under way, and those behind it together", async () => {
+  it("sends a read at once when none is in flight, and the following ones together", async () => {
     const test = openReads();
     await warmUp(test);
     test.submit("a");
@@ -95,7 +95,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("runs the neighbours of a read that fails again, and only tells that one", async () => {
+  it("rejects only the read that fails, and repeats those sent with it", async () => {
     const test = openReads();
     await warmUp(test);
     for (const name of ["a", "b", "poison", "d"]) test.submit(name);
@@ -110,7 +110,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("sends a read that failed by itself alone from then on", async () => {
+  it("sends a read that failed alone in its own group from then on", async () => {
     const test = openReads();
     await warmUp(test);
     const lost = test.submit("lost");
@@ -130,7 +130,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("runs all reads of a lost connection again over another", async () => {
+  it("repeats all reads of a lost connection over another", async () => {
     const test = openReads();
     await warmUp(test);
     for (const name of ["a", "b"]) test.submit(name);
@@ -143,7 +143,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("gives up at the deadline", async () => {
+  it("rejects a read of a lost connection after its deadline", async () => {
     const test = openReads(performance.now() - 1);
     test.submit("late");
     await nextTurn();
@@ -152,7 +152,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("gives up one that comes back to wait for a session that another opens, and has more time for", async () => {
+  it("rejects an overdue read that waits for a session which a read with more time opens", async () => {
     const test = openReads(undefined, new Promise(() => {}));
     test.submit("new");
     test.submit("older", performance.now());
@@ -162,7 +162,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("tells those who wait for a session at once that only the operator can help", async () => {
+  it("rejects all reads that wait for a session at once when only the operator can help", async () => {
     const refusal = new ServerError(new Map([["C", "28P01"]]));
     const test = openReads(undefined, Promise.reject(refusal));
     test.submit("a");
@@ -172,7 +172,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("tells those who wait for a session that the engine is closed", async () => {
+  it("rejects a read as Closed when the pool is closed", async () => {
     const test = openReads();
     test.pool.close();
     test.submit("a");

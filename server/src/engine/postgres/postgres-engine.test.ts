@@ -87,7 +87,7 @@ describe("Two PostgresEngines on one database", () => {
     for (const engine of engines) await engine.close();
   });
 
-  it("see each other's commits at once, and go on with a scan of the other", async () => {
+  it("see each other's commits at once, and can continue each other's scans", async () => {
     const [left, right] = [
       await openPostgresEngine({ allowUnsafe: true, url }),
       await openPostgresEngine({ allowUnsafe: true, url }),
@@ -112,7 +112,7 @@ describe("Two PostgresEngines on one database", () => {
     await right.close();
   });
 
-  it("begin their versions at different digits, and above the server's clock", async () => {
+  it("start their versions at different digits, and near the server's clock when their own is behind", async () => {
     const stopped = { now: () => 1_000 };
     const engines = await Promise.all(
       Array.from({ length: 8 }, () =>
@@ -132,7 +132,7 @@ describe("Two PostgresEngines on one database", () => {
     for (const engine of [...engines, ...early]) await engine.close();
   });
 
-  it("raise a version above one that a front end with a clock ahead has written", async () => {
+  it("raise a version above one written by a front end with a clock ahead", async () => {
     const ahead = { now: () => systemClock.now() + 3_600_000 };
     const [fast, slow] = [
       await openPostgresEngine({ allowUnsafe: true, url, clock: ahead, clockSkewMsMax }),
@@ -167,7 +167,7 @@ describe("Two PostgresEngines on one database", () => {
 });
 
 describe("A PostgresEngine", () => {
-  it("is not opened with a clock that is more than a minute from the server's", async () => {
+  it("refuses to open when its clock is more than a minute from the server's", async () => {
     const openAhead = (seconds: number) => {
       const clock = { now: () => systemClock.now() + seconds * 1000 };
       return openPostgresEngine({ allowUnsafe: true, url, clock });
@@ -187,7 +187,7 @@ describe("A PostgresEngine", () => {
     for (const seconds of [-30, 30]) await (await openAhead(seconds)).close();
   });
 
-  it("keeps its own row out of every answer", async () => {
+  it("hides its format row from get, and refuses to write it", async () => {
     const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const own = keyOf("", "schema");
     assert.deepEqual(await engine.get([own]), [undefined]);
@@ -202,7 +202,7 @@ describe("A PostgresEngine", () => {
     await engine.close();
   });
 
-  it("is ready and tells its durability class", async () => {
+  it("reports that it is ready and its durability class, until it is closed", async () => {
     const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const health = await engine.health();
     assert.equal(health.ready, true);
@@ -211,7 +211,7 @@ describe("A PostgresEngine", () => {
     assert.equal((await engine.health()).ready, false);
   });
 
-  it("answers any mix of contradicting checks by the first that fails", async () => {
+  it("returns the first failed check of contradictory ones", async () => {
     const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const key = keyOf("contradiction", "a");
     const write = (checks: readonly ("absent" | "present" | number)[]) =>
@@ -229,7 +229,7 @@ describe("A PostgresEngine", () => {
     await engine.close();
   });
 
-  it("takes more rows in one commit than one VALUES list holds", async () => {
+  it("accepts more rows in one commit than one VALUES list may have", async () => {
     const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const keys = Array.from({ length: 2500 }, (_, index) => keyOf("rows", `${index}`));
     assert.ok(await commit(engine, { puts: keys.map((key) => [key, "x"] as const) }));

@@ -117,7 +117,7 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
       if (!(cause instanceof ServerError && cause.sqlState === MAY_NOT)) throw cause;
       throw new EngineError(
         "Unavailable",
-        "The table rh_kv is missing, and this role may not create it: run `rowhouse engine install` as one that may.",
+        "The table rh_kv is missing, and this role may not create it: run `rowhouse engine install` as a role that may.",
         { cause },
       );
     });
@@ -315,7 +315,7 @@ export class PostgresEngine implements Engine {
     if (this.#damage) {
       throw new EngineError(
         "Corrupt",
-        `The database reported damaged data, so nothing is served from it until Rowhouse is started again: ${this.#damage.message} (SQLSTATE ${this.#damage.sqlState}).`,
+        `The database reported damaged data, so Rowhouse serves nothing from it until a restart: ${this.#damage.message} (SQLSTATE ${this.#damage.sqlState}).`,
         { cause: this.#damage },
       );
     }
@@ -325,6 +325,6 @@ export class PostgresEngine implements Engine {
 
 function assertWritable({ partition, sort }: Key): void {
   if (partition.length === 0 && equalBytes(sort, FORMAT_ROW.sort)) {
-    throw new RangeError(`The key ("", "schema") is the engine's own.`);
+    throw new RangeError(`The key ("", "schema") is reserved for the engine.`);
   }
 }

@@ -68,13 +68,13 @@ describe("A scan of PostgreSQL", () => {
   const small = partitionRange(Buffer.from("small"));
   const large = partitionRange(Buffer.from("large"));
 
-  it("visits any number of small entries in one call, hence one snapshot", async () => {
+  it("visits thousands of small entries in one call, hence in one snapshot", async () => {
     // Not all of them: on a busy machine they may take longer than a snapshot lives.
     const many = { start: small.start, end: { ...small.start, sort: Buffer.from("k105001") } };
     assert.deepEqual(await count(many), { visited: 5_000, end: "complete" });
   });
 
-  it("fetches no more than was expected when that suffices", async () => {
+  it("fetches no more than the expected entries when those suffice", async () => {
     sent.rows = 0;
     await count(small, { entriesExpected: 10 }, 10);
     assert.equal(sent.rows, 10);
@@ -83,11 +83,11 @@ describe("A scan of PostgreSQL", () => {
     assert.equal(sent.rows, 1000);
   });
 
-  it("goes on beyond what was expected when the visitor does", async () => {
+  it("continues beyond the expected entries when visit does", async () => {
     assert.equal(await countAll(small, { entriesExpected: 10 }), 20_000);
   });
 
-  it("does not fetch many large entries for a visitor who stops at the first", async () => {
+  it("does not fetch many large entries when visit stops at the first", async () => {
     // The first scan learns that rows are large here; from then on requests are small.
     await count(large);
     await count(large);
@@ -96,7 +96,7 @@ describe("A scan of PostgreSQL", () => {
     assert.ok(sent.bytes < 8_000_000, `${sent.bytes} bytes for one entry of 1,000,000.`);
   });
 
-  it("ends early, and says where to go on, when the visitor takes long", async () => {
+  it("ends early with the key to resume at when visit is slow", async () => {
     let visited = 0;
     const until = performance.now() + 2_100;
     const end = await engine.scan(small, () => {
@@ -110,7 +110,7 @@ describe("A scan of PostgreSQL", () => {
     assert.equal(visited + rest, 20_000);
   });
 
-  it("goes on where it was when its connection breaks, without repeating an entry", async () => {
+  it("continues where it was when its connection breaks, without repeating an entry", async () => {
     const seen: string[] = [];
     const breaking: Promise<unknown>[] = [];
     for (let range = small; ; ) {
@@ -141,7 +141,7 @@ describe("A scan of PostgreSQL", () => {
       end: { ...small.start, sort: Buffer.from(`k${at + length}`) },
     }));
 
-  it("reads several ranges of a partition in their order, those without an entry too", async () => {
+  it("reads several ranges of a partition in order, including empty ones", async () => {
     const ranges = partsOfSmall(200, 100_001, 200_000, 101_001, 101_201, 119_999);
     const seen: number[] = [];
     const end = await engine.scanRanges(ranges, ({ key }) => {
@@ -172,7 +172,7 @@ describe("A scan of PostgreSQL", () => {
     await writing;
   });
 
-  it("leaves no transaction behind when it stops among several ranges", async () => {
+  it("leaves no transaction open when it stops among several ranges", async () => {
     let visited = 0;
     const ranges = partsOfSmall(10, 100_001, 100_101, 100_201);
     assert.equal(await engine.scanRanges(ranges, () => ++visited < 15), "stopped");
@@ -184,7 +184,7 @@ describe("A scan of PostgreSQL", () => {
     assert.deepEqual(await runAt(url, [open]), [[0]]);
   });
 
-  it("ends early among several ranges too, when the visitor takes long", async () => {
+  it("ends early among several ranges, too, when visit is slow", async () => {
     const ranges = partsOfSmall(10, 100_001, 100_101, 100_201);
     let visited = 0;
     const until = performance.now() + 2_100;
@@ -196,7 +196,7 @@ describe("A scan of PostgreSQL", () => {
     assert.deepEqual([visited, end], [10, { resumeAt: ranges[1]!.start }]);
   });
 
-  it("does not fetch what is not wanted, but learns how far the server has read", async () => {
+  it("does not fetch unwanted entries, but learns how far the server has read", async () => {
     sent.rows = 0;
     sent.bytes = 0;
     let [visited, leftOut] = [0, 0];
@@ -219,7 +219,7 @@ describe("A scan of PostgreSQL", () => {
     assert.equal(sent.rows, 2 + Math.ceil(5_000 / MARK_ROWS));
   });
 
-  it("asks shards for one range of several, and for a page whose end it has found first", async () => {
+  it("queries shards for one range at a time, and for a page whose end it has looked up first", async () => {
     const config = parsePostgresUrl(url);
     const settings = sessionSettings(10_000, "postgres");
     const connector = new Connector(config, {
@@ -268,13 +268,13 @@ describe("isInOnePartition", () => {
     sort: Buffer.from(sort, "latin1"),
   });
 
-  it("knows the ranges that one partition holds", () => {
+  it("is true for ranges within one partition", () => {
     assert.equal(isInOnePartition({ start: at("p", "a"), end: at("p", "z") }), true);
     assert.equal(isInOnePartition({ start: at("p", "a"), end: at("p\0") }), true);
     assert.equal(isInOnePartition({ start: at(""), end: at("\0") }), true);
   });
 
-  it("knows the ranges that reach beyond it", () => {
+  it("is false for ranges that extend beyond one partition", () => {
     assert.equal(isInOnePartition({ start: at("p") }), false);
     assert.equal(isInOnePartition({ start: at("p"), end: at("q") }), false);
     assert.equal(isInOnePartition({ start: at("p"), end: at("p\0", "a") }), false);

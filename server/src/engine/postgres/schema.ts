@@ -122,7 +122,7 @@ export function assertKnown(format: number): void {
   if (format <= FORMAT) return;
   throw new EngineError(
     "Unavailable",
-    `The table rh_kv has format ${format}; this release knows ${FORMAT} and nothing newer. ` +
+    `The table rh_kv has format ${format}; this release cannot read formats above ${FORMAT}. ` +
       "Use the release that installed it, or a newer one.",
   );
 }

@@ -28,7 +28,7 @@ const SLOW = textQuery("SELECT pg_sleep(60)");
 const LATER = performance.now() + 3_600_000;
 
 describe("SessionPool", () => {
-  it("opens sessions when they are asked for and lends them again", async () => {
+  it("opens sessions on demand and lends released ones again", async () => {
     const { pool, connectCount } = openPool(2);
     const first = await pool.acquire(LATER);
     pool.release(first);
@@ -38,7 +38,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("opens no more than it may, and serves those who wait in their order", async () => {
+  it("opens no more than sessionsMax, and serves waiting callers in order", async () => {
     const { pool, connectCount } = openPool(1);
     const session = await pool.acquire(LATER);
     const served: string[] = [];
@@ -54,7 +54,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("forgets a session that is lost, lent or idle, and opens another", async () => {
+  it("replaces a session that is lost while lent or idle", async () => {
     const { pool, connectCount } = openPool(1);
     const lent = await pool.acquire(LATER);
     lent.destroy(new Error("cut"));
@@ -68,7 +68,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("tells who waited too long why", async () => {
+  it("fails a caller whose deadline passes, and says that all connections are in use", async () => {
     const { pool } = openPool(1);
     await pool.acquire(LATER);
     const waiting = Promise.resolve(pool.acquire(performance.now()));
@@ -77,7 +77,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("keeps who waits waiting while the database cannot be reached", async () => {
+  it("lets callers wait while the database cannot be reached", async () => {
     let isUp = false;
     let refused: () => void = () => {};
     const firstRefusal = new Promise<void>((resolve) => {
@@ -95,7 +95,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("names the reason when the wait for a database that is away is over", async () => {
+  it("fails a caller whose deadline passes with the reason why the database cannot be reached", async () => {
     const { pool } = openPool(1, async () => {
       throw new Error("ECONNREFUSED");
     });
@@ -106,7 +106,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("gives up the quiet neighbours of a session that was silent until its deadline", async () => {
+  it("also gives up idle and lent sessions when one gets no answer until its deadline", async () => {
     const { pool } = openPool(4);
     const [silent, neighbour] = [await pool.acquire(LATER), await pool.acquire(LATER)];
     const kept = await pool.acquire(LATER);
@@ -122,7 +122,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("asks again what became of a session that was given up when the answer is lost", async () => {
+  it("asks again whether a given-up session has ended when the answer is lost", async () => {
     const opened = [7, 8, 9].map((processId) => openSession(true, processId));
     const asked: (() => void)[] = [];
     const asking = opened.map(() => new Promise<void>((resolve) => asked.push(resolve)));
@@ -147,7 +147,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("ends all waiting at once when only the operator can help", async () => {
+  it("fails all waiting callers at once when only the operator can help", async () => {
     const { pool, connectCount } = openPool(3, async () => {
       throw new ServerError(new Map([["C", "28P01"]]));
     });
@@ -161,7 +161,7 @@ describe("SessionPool", () => {
     pool.close();
   });
 
-  it("gives nothing after close, to those who wait neither", async () => {
+  it("fails new and waiting callers as Closed after close", async () => {
     const { pool } = openPool(1);
     const lent = await pool.acquire(LATER);
     const waiting = Promise.resolve(pool.acquire(LATER));

@@ -96,7 +96,7 @@ export class SessionPool {
     // its whole time limit.
     if (isSilent) {
       for (const session of this.#all) {
-        if (session.isQuiet) session.destroy(new Error("The database is silent."));
+        if (session.isQuiet) session.destroy(new Error("The database does not answer."));
       }
     }
     for (let index = this.#waiters.length - 1; index >= 0; index--) {
@@ -168,7 +168,7 @@ export class SessionPool {
     session.close();
     throw new EngineError(
       "Unavailable",
-      `The database is still at work for ${this.#givenUp.size} connections that were given up. Do its commits wait for a standby?`,
+      `The database is still working for ${this.#givenUp.size} connections that were given up. Check whether its commits wait for a standby.`,
     );
   }
 

@@ -31,7 +31,7 @@ describe("Session", () => {
     await second;
   });
 
-  it("parses every time, without names, when statements may not be prepared", async () => {
+  it("parses a statement every time, without a name, when statements may not be prepared", async () => {
     const { session, socket, answer } = openSession(false);
     for (let round = 0; round < 2; round++) {
       const done = query(session, a);
@@ -41,7 +41,7 @@ describe("Session", () => {
     }
   });
 
-  it("answers exchanges that were sent at once in their order", async () => {
+  it("settles pipelined exchanges in the order they were sent", async () => {
     const { session, socket, answer } = openSession();
     const first = query(session, a);
     const second = query(session, b);
@@ -61,7 +61,7 @@ describe("Session", () => {
     assert.equal(settled, "ab");
   });
 
-  it("forgets the names that a failed group did not get to parse, and only those", async () => {
+  it("parses again exactly those statements that a failed group had not parsed", async () => {
     const { session, socket, answer } = openSession();
     const group = queryAll(session, [{ statement: a }, { statement: b }]);
     socket.takeSent();
@@ -71,7 +71,7 @@ describe("Session", () => {
     assert.equal(socket.takeSent(), "B:a E P:b B:b E S");
   });
 
-  it("takes new names when the server does not know the old ones, and none after three times", async () => {
+  it("uses a new name when the server does not know the old one, and no name after three", async () => {
     const { session, socket, answer } = openSession();
     for (const sent of ["P:a B:a E S", "P:a_1 B:a_1 E S", "P:a_2 B:a_2 E S", "P: B: E S"]) {
       const attempt = query(session, a);
@@ -81,7 +81,7 @@ describe("Session", () => {
     }
   });
 
-  it("rolls back what an error left open before anything else is sent", async () => {
+  it("rolls back a transaction that an error left open before it sends anything else", async () => {
     const { session, socket, answer } = openSession();
     const group = queryAll(session, [{ statement: a }]);
     socket.takeSent();
@@ -93,7 +93,7 @@ describe("Session", () => {
     await next;
   });
 
-  it("fails everything under way when the connection is lost", async () => {
+  it("fails all exchanges in flight when the connection is lost", async () => {
     const { session, socket } = openSession();
     let lostCount = 0;
     session.onLost = () => lostCount++;
@@ -105,7 +105,7 @@ describe("Session", () => {
     assert.equal(lostCount, 1);
   });
 
-  it("tells the reason of the server when it closes the connection", async () => {
+  it("fails an exchange with the server's reason when the server closes the connection", async () => {
     const { session, answer } = openSession();
     const attempt = query(session, a);
     answer(failure("57P01", "FATAL"));
@@ -113,7 +113,7 @@ describe("Session", () => {
     assert.equal(session.isLost, true);
   });
 
-  it("fails at once, as never sent, what is given to a lost connection", async () => {
+  it("fails an exchange on a lost connection at once, as not sent", async () => {
     const { session } = openSession();
     session.destroy(new Error("cut"));
     const sent = await new Promise<boolean>((resolve) => {
@@ -132,14 +132,14 @@ describe("Session", () => {
     assert.equal(sent, false);
   });
 
-  it("gives up on bytes that are no messages", async () => {
+  it("gives up when the server sends bytes that are not messages", async () => {
     const { session, answer } = openSession();
     const attempt = query(session, a);
     answer(Buffer.from("HTTP/1.1 400 Bad Request\r\n"));
-    await assert.rejects(attempt, /lost its place/);
+    await assert.rejects(attempt, /impossible length/);
   });
 
-  it("gives up on a silent server, at the deadline of what it waits for", async () => {
+  it("gives up on a silent server at the deadline of the exchange", async () => {
     const { session } = openSession();
     const attempt = query(session, a);
     session.giveUpIfOverdue(performance.now());
@@ -148,7 +148,7 @@ describe("Session", () => {
     await assert.rejects(attempt, /did not answer in time/);
   });
 
-  it("has a read stopped first, and gives up a second later, or when the answer came", async () => {
+  it("cancels an overdue read, and gives up a second later or when the answer arrives", async () => {
     const read = (session: Session) => {
       const end: string[] = [];
       session.begin({
@@ -184,7 +184,7 @@ describe("Session", () => {
     assert.equal(endOfStopped(), "57014,ready, lost");
   });
 
-  it("passes over what nobody asked for", async () => {
+  it("ignores messages that it did not request", async () => {
     const { session, answer } = openSession();
     const done = query(session, a);
     answer(message("S", "TimeZone\0UTC\0"), message("A", "\0\0\0\x01c\0p\0"), message("n"));
@@ -192,7 +192,7 @@ describe("Session", () => {
     await done;
   });
 
-  it("closes when the server says why without being asked", () => {
+  it("is lost when the server sends a fatal error outside an exchange", () => {
     const { session, answer } = openSession();
     answer(failure("57P05", "FATAL"));
     assert.equal(session.isLost, true);

@@ -22,7 +22,7 @@ const EXPECTED: Readonly<Record<Fault, string>> = {
 
 describe("faultOf", () => {
   for (const [fault, states] of Object.entries(EXPECTED)) {
-    it(`says "${fault}" of ${states}`, () => {
+    it(`is "${fault}" for ${states}`, () => {
       for (const state of states.split(" ")) assert.equal(faultOf(state), fault, state);
     });
   }
@@ -34,7 +34,7 @@ describe("toEngineError", () => {
     return error instanceof EngineError ? error.code : "none";
   };
 
-  it("tells services only what they can act on", () => {
+  it("maps faults to the codes that services can act on", () => {
     assert.equal(codeOf("55P03"), "Unavailable");
     assert.equal(codeOf("53100"), "Unavailable");
     assert.equal(codeOf("42501"), "Unavailable");
@@ -42,25 +42,25 @@ describe("toEngineError", () => {
     assert.equal(codeOf("54000"), "KeyTooLong");
   });
 
-  it("leaves a bug a bug", () => {
+  it("does not map a bug to an EngineError", () => {
     assert.equal(codeOf("42601"), "none");
   });
 
-  it("keeps the cause and names the state", () => {
+  it("keeps the cause and names the SQLSTATE", () => {
     const cause = serverError("55P03");
     const error = toEngineError(cause);
     assert.equal(error.cause, cause);
     assert.match(error.message, /busy.*SQLSTATE 55P03/);
   });
 
-  it("says of a server that does not answer that it cannot be reached", () => {
+  it("is Unavailable for a server that cannot be reached", () => {
     const error = toEngineError(new Error("connect ECONNREFUSED"));
     assert.ok(error instanceof EngineError && error.code === "Unavailable");
   });
 });
 
 describe("isPassing", () => {
-  it("waits for a server that starts, is full or has gone, not for an operator", () => {
+  it("is true for a server that is starting, full or gone, and false when only an operator can help", () => {
     for (const state of ["57P03", "53300", "57P01", "25006", "40001"]) {
       assert.equal(isPassing(serverError(state)), true, state);
     }
@@ -72,7 +72,7 @@ describe("isPassing", () => {
 });
 
 describe("readFields", () => {
-  it("reads the fields of a message and stops at its end", () => {
+  it("reads the fields of a message up to its end", () => {
     const bytes = Buffer.from("xxSFATAL\0VFATAL\0C57P01\0Mgoing down\0\0Mnot this\0");
     const fields = readFields(bytes, 2, bytes.length);
     assert.deepEqual(Object.fromEntries(fields), {
@@ -86,7 +86,7 @@ describe("readFields", () => {
     assert.equal(error.isFatal, true);
   });
 
-  it("ends where a message was cut", () => {
+  it("returns no field of a truncated message", () => {
     assert.deepEqual([...readFields(Buffer.from("C57P01"), 0, 6)], []);
   });
 });

@@ -52,7 +52,11 @@ export class Ledger {
         puts: keys.map((key) => ({ key, value: Buffer.from(name) })),
         deletes: [],
       });
-      assert.equal(result.committed, true, `${name} was refused although nobody else writes it.`);
+      assert.equal(
+        result.committed,
+        true,
+        `${name} was refused although no other writer uses its keys.`,
+      );
       entry.outcome = "committed";
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
@@ -67,9 +71,10 @@ export class Ledger {
       const entries = await engine.get(keys);
       const present = entries.filter((entry) => entry && `${Buffer.from(entry.value)}` === name);
       const isWhole = present.length === keys.length;
-      if (outcome === "committed") assert.ok(isWhole, `${name} was acknowledged and is lost.`);
-      else if (outcome === "unavailable") assert.equal(present.length, 0, `${name} did happen.`);
-      else assert.ok(isWhole || present.length === 0, `${name} is there in parts.`);
+      if (outcome === "committed") assert.ok(isWhole, `${name} was acknowledged but is missing.`);
+      else if (outcome === "unavailable")
+        assert.equal(present.length, 0, `${name} was reported as Unavailable but is stored.`);
+      else assert.ok(isWhole || present.length === 0, `${name} is stored in part.`);
     }
   }
 }

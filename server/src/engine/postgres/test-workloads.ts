@@ -110,7 +110,7 @@ export async function winAlone(
     const putAll = (text: string) => keys.map((key) => [key, text] as const);
     const assertAll = async (text: string | undefined) => {
       const found = (await stores[round % stores.length]!.get(keys)).map(textOf);
-      assert.deepEqual(found, [text, text, text], "The winner did not win all.");
+      assert.deepEqual(found, [text, text, text], "The winner did not write all keys.");
     };
     const inserter = await contest((rival) => ({
       checks: keys.map((key) => ({ key, expected: "absent" })),

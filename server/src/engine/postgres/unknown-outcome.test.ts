@@ -86,7 +86,7 @@ describe("A commit whose answer is lost", () => {
     return engine.commit({ version, checks: [], puts, deletes });
   }
 
-  it("is found to have happened when its row shows it", async () => {
+  it("is found committed when its row shows it", async () => {
     await clear();
     cutAtComplete(1);
     const version = engine.nextVersion();
@@ -94,7 +94,7 @@ describe("A commit whose answer is lost", () => {
     assert.deepEqual(result, { committed: true, versions: [version] });
   });
 
-  it("is looked for again when the connection breaks over which it is looked for", async () => {
+  it("is looked up again when the connection for the lookup breaks", async () => {
     await clear();
     const broken = new Set<number>();
     relay.onRequest = (message, connection) => {
@@ -128,7 +128,7 @@ describe("A commit whose answer is lost", () => {
     };
   }
 
-  it("is made sure of when the server did not wait for its standby", async () => {
+  it("is looked up under lock when the server did not wait for its standby", async () => {
     await clear();
     const lookedFor: number[] = [];
     relay.onRequest = (request, connection) => {
@@ -145,14 +145,14 @@ describe("A commit whose answer is lost", () => {
     assert.equal(lookedFor.length, 1);
   });
 
-  it("stays unknown when the server waits for its standby neither time", async () => {
+  it("stays unknown when the server does not wait for its standby at the lookup either", async () => {
     await clear();
     warn(Number.POSITIVE_INFINITY);
     const puts = [{ key: a, value: Buffer.from("one") }];
     await assert.rejects(commitSteps({ puts }), isUnknown);
   });
 
-  it("is found to have happened when all rows of a group show it", async () => {
+  it("is found committed when all rows of a group show it", async () => {
     await clear();
     // BEGIN, two locks, two upserts, COMMIT.
     cutAtComplete(6);
@@ -162,7 +162,7 @@ describe("A commit whose answer is lost", () => {
     assert.deepEqual(result, { committed: true, versions: [version, version] });
   });
 
-  it("stays unknown when the row was raised, for then its version would be a guess", async () => {
+  it("stays unknown when its version was raised, since the stored one proves nothing", async () => {
     await clear();
     const early = engine.nextVersion();
     await commitSteps({ puts: [{ key: a, value: Buffer.from("first") }] });
@@ -172,14 +172,14 @@ describe("A commit whose answer is lost", () => {
     assert.equal(textOf((await engine.get([a]))[0]), "second");
   });
 
-  it("stays unknown when it only deletes: nothing is left that could show it", async () => {
+  it("stays unknown when it only deletes, since no row is left to show it", async () => {
     await commitSteps({ puts: [{ key: a, value: Buffer.from("first") }] });
     cutAtComplete(1);
     await assert.rejects(commitSteps({ deletes: [a] }), isUnknown);
     assert.deepEqual(await engine.get([a]), [undefined]);
   });
 
-  it("is never repeated when a pooler says that it lost the server, whatever it calls that", async () => {
+  it("is never repeated when a pooler reports that it lost the server, under any SQLSTATE", async () => {
     for (const error of [
       poolerFailure("08P01"),
       poolerFailure("08P01", "ERROR"),
@@ -203,7 +203,7 @@ describe("A commit whose answer is lost", () => {
     }
   });
 
-  it("is repeated when PostgreSQL itself gave it up before its end", async () => {
+  it("is repeated when PostgreSQL itself aborted it before its COMMIT", async () => {
     await clear();
     await commitSteps({ puts: [{ key: a, value: Buffer.from("before") }] });
     // Its statements are BEGIN, a put in each partition, COMMIT.
@@ -214,7 +214,7 @@ describe("A commit whose answer is lost", () => {
     assert.deepEqual((await engine.get([a, elsewhere])).map(textOf), ["again", "again"]);
   });
 
-  it("is found out when its COMMIT brought the server down, or was refused after it", async () => {
+  it("is looked up when its COMMIT was answered with an error or a crash", async () => {
     for (const [error, end] of [
       [failure("53100", "PANIC"), "cut"],
       [failure("53200", "FATAL"), "cut"],
@@ -237,7 +237,7 @@ describe("A commit whose answer is lost", () => {
     }
   });
 
-  it("is never repeated, so that a rival's later write stands", async () => {
+  it("leaves a rival's later write in place once its outcome was looked up", async () => {
     await clear();
     cutAtComplete(1);
     const committed = commitSteps({ puts: [{ key: a, value: Buffer.from("ours") }] });
@@ -251,7 +251,7 @@ describe("A commit whose answer is lost", () => {
   });
 });
 
-describe("A server whose binary answers arrive changed", () => {
+describe("A server whose binary answers are corrupted on the way", () => {
   it("is read in text form", async () => {
     const server = await testServer();
     const url = await server.createDatabase();

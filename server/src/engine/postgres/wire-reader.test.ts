@@ -48,24 +48,24 @@ describe("WireReader", () => {
   ]);
   const whole = read([stream]);
 
-  it("finds every message of one chunk", () => {
+  it("finds every message in one chunk", () => {
     assert.deepEqual(
       whole.map((each) => each[0]),
       ["D", "C", "1", "Z"],
     );
   });
 
-  it("finds the same messages wherever the stream is cut once", () => {
+  it("finds the same messages wherever the stream is split in two", () => {
     for (let at = 0; at <= stream.length; at++) {
       assert.deepEqual(read([stream.subarray(0, at), stream.subarray(at)]), whole, `cut at ${at}`);
     }
   });
 
-  it("finds the same messages when every byte comes alone", () => {
+  it("finds the same messages when every byte arrives separately", () => {
     assert.deepEqual(read(Array.from(stream, (byte) => Buffer.of(byte))), whole);
   });
 
-  it("finds the same messages in any chunks, with pauses anywhere", () => {
+  it("finds the same messages in any chunks, with any pauses", () => {
     const cuts = fc.array(fc.nat(stream.length), { maxLength: 12 });
     fc.assert(
       fc.property(cuts, fc.array(fc.boolean(), { minLength: 4 }), (places, pauses) => {
@@ -85,7 +85,7 @@ describe("WireReader", () => {
     );
   });
 
-  it("hands nothing over while it is paused", () => {
+  it("delivers nothing while it is paused", () => {
     const codes: number[] = [];
     const reader = new WireReader((code) => {
       codes.push(code);
@@ -98,11 +98,11 @@ describe("WireReader", () => {
     assert.equal(codes.length, 2);
   });
 
-  it("refuses a length that no message can have", () => {
+  it("refuses a message with an impossible length", () => {
     for (const length of [0, 3, 0x7fff_ffff]) {
       const header = Buffer.alloc(6);
       header.writeUInt32BE(length, 1);
-      assert.throws(() => read([header]), /lost its place/);
+      assert.throws(() => read([header]), /impossible length/);
     }
   });
 });
@@ -114,7 +114,7 @@ describe("RowReader", () => {
     return reader;
   }
 
-  it("reads bytes and numbers as they are", () => {
+  it("reads bytes and numbers in binary form", () => {
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
     for (const value of [0n, 1n, -1n, 255n, 2n ** 31n, 2n ** 32n, -(2n ** 40n), 2n ** 53n - 1n]) {
       const reader = readRow(1, row(everyByte, int8(value), Buffer.alloc(0)));
@@ -124,14 +124,14 @@ describe("RowReader", () => {
     }
   });
 
-  it("reads the text form of the same", () => {
+  it("reads bytes and numbers in text form", () => {
     const reader = readRow(0, row(Buffer.from("\\x00ff5c"), Buffer.from("-42"), Buffer.from("on")));
     assert.deepEqual(reader.bytes(), Buffer.of(0, 255, 0x5c));
     assert.equal(reader.int8(), -42);
     assert.equal(reader.text(), "on");
   });
 
-  it("tells null from empty text", () => {
+  it("distinguishes null from an empty text", () => {
     const packet = row(Buffer.alloc(0), Buffer.alloc(0));
     packet.writeInt32BE(-1, 7);
     const reader = readRow(1, packet);

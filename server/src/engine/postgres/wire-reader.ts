@@ -101,7 +101,9 @@ export class WireReader {
 function messageLength(bytes: Buffer, at: number): number {
   const length = bytes.readUInt32BE(at);
   if (length < 4 || length > MESSAGE_BYTES_MAX) {
-    throw new RangeError(`A message of ${length} bytes: the connection has lost its place.`);
+    throw new RangeError(
+      `The database sent a message with an impossible length of ${length} bytes.`,
+    );
   }
   return length;
 }

@@ -12,7 +12,7 @@ describe("WireWriter", () => {
     );
   });
 
-  it("writes Bind with everything in binary, and Execute and Sync behind it", () => {
+  it("writes Bind in binary form, followed by Execute and Sync", () => {
     const writer = new WireWriter();
     writer.beginBind("n", 2);
     writer.bytes(Uint8Array.of(0, 255));
@@ -26,7 +26,7 @@ describe("WireWriter", () => {
     assert.equal(writer.take().toString("latin1"), bind + rest + end);
   });
 
-  it("writes arrays in the binary form of PostgreSQL", () => {
+  it("writes arrays in PostgreSQL's binary form", () => {
     const writer = new WireWriter();
     writer.beginBind("", 1);
     const before = writer.bytesWritten;
@@ -38,7 +38,7 @@ describe("WireWriter", () => {
     assert.equal(array.readInt32BE(0), array.length - 4);
   });
 
-  it("writes an array of nothing without dimensions", () => {
+  it("writes an empty array without dimensions", () => {
     const writer = new WireWriter();
     writer.beginBind("", 1);
     const before = writer.bytesWritten;
@@ -59,7 +59,7 @@ describe("WireWriter", () => {
     }
   });
 
-  it("writes at the same place again when what was taken is read", () => {
+  it("writes into the same buffer again after reuse", () => {
     const writer = new WireWriter();
     const write = (fill: number) => {
       writer.beginBind("name", 1);
@@ -75,7 +75,7 @@ describe("WireWriter", () => {
     assert.deepEqual(second.subarray(-100_010, -10), write(2).subarray(-100_010, -10));
   });
 
-  it("keeps nothing that one large value made it grow to", () => {
+  it("does not keep a buffer that grew for one large value", () => {
     const writer = new WireWriter();
     const write = (bytes: number) => {
       writer.beginBind("name", 1);
@@ -88,7 +88,7 @@ describe("WireWriter", () => {
     assert.notEqual(write(10).buffer, large.buffer);
   });
 
-  it("leaves bytes alone that were taken, whatever is written later", () => {
+  it("leaves taken bytes unchanged by later writes", () => {
     const writer = new WireWriter();
     const taken: { bytes: Buffer; copy: Buffer }[] = [];
     for (let round = 0; round < 50; round++) {
