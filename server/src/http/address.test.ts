@@ -24,7 +24,7 @@ describe("An address", () => {
     for (const each of cases) assertRead(reader(), each);
   });
 
-  it("is read alike whatever was read before", () => {
+  it("is parsed the same way, whatever address was parsed before", () => {
     const addresses = reader();
     for (const before of cases) {
       for (const each of cases) {
@@ -42,7 +42,7 @@ describe("An address", () => {
     }
   });
 
-  it("is refused when it names no account", () => {
+  it("is rejected if it names no account", () => {
     const addresses = reader();
     addresses.read("h", "/one/t", false);
     for (const path of ["/", "/on", "/one2/t", "//one/t"]) {
@@ -50,7 +50,7 @@ describe("An address", () => {
     }
   });
 
-  it("is refused without a host that can be one", () => {
+  it("is rejected without a valid host", () => {
     const addresses = reader();
     addresses.read("h", "/one/t", false);
     for (const host of [undefined, ""]) {

@@ -42,20 +42,20 @@ describe("Answers of the fast lane", () => {
   ];
 
   for (const [kind, answer] of answers) {
-    it(`to HEAD are a head alone, also of ${kind}`, async () => {
+    it(`to HEAD are only a head, for a body of ${kind}`, async () => {
       const [head, ...behind] = (await sent(answer(), "HEAD")).split("\r\n\r\n");
       assert.match(head!, /^HTTP\/1\.1 200 OK\r\n(.*\r\n)*Content-Length: [1-9]/);
       assert.deepEqual(behind, [""]);
     });
 
-    it(`to GET are as long as they say, also of ${kind}`, async () => {
+    it(`to GET have a body of the announced length, for a body of ${kind}`, async () => {
       const [head, body] = (await sent(answer(), "GET")).split("\r\n\r\n");
       assert.equal(body!.length, Number(/Content-Length: (\d+)/.exec(head!)?.[1]));
     });
   }
 
-  for (const writes of ["at once", "by the stream"]) {
-    it(`stay as they are while a client does not read, whoever else is answered (written ${writes})`, async () => {
+  for (const writes of ["directly", "by the stream"]) {
+    it(`to a client that does not read stay intact while another client is answered (written ${writes})`, async () => {
       const [slow, quick] = [await connection(), await connection()];
       const handle = Reflect.get(slow.socket, "_handle");
       if (writes === "by the stream") Object.assign(handle, { writeBuffer: undefined });
@@ -76,7 +76,7 @@ describe("Answers of the fast lane", () => {
     });
   }
 
-  it("give lent memory back, though nobody is sent it", async () => {
+  it("give lent memory back even if its contents are not sent", async () => {
     isBack = false;
     await sent({ status: 200, headers: [], body: lent(() => (isBack = true)) }, "HEAD");
     assert.ok(isBack);

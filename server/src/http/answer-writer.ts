@@ -44,14 +44,14 @@ export class AnswerWriter {
       const value = headers[i + 1]!;
       // Values come from this server, but some repeat client input.
       if (value.includes("\n") || value.includes("\r")) {
-        throw new Error(`The value of ${headers[i]} holds a line break.`);
+        throw new Error(`The value of ${headers[i]} contains a line break.`);
       }
       head += `${headers[i]}: ${value}\r\n`;
       if (headers[i] === "Content-Length") hasLength = true;
     }
     const bodyBytes = bodyBytesOf(body);
     if (!hasLength && (body !== undefined || (status !== 204 && status !== 304))) {
-      if (bodyBytes === undefined) throw new Error("Content that streams says how long it is.");
+      if (bodyBytes === undefined) throw new Error("A streamed body needs a Content-Length.");
       head += `Content-Length: ${bodyBytes}\r\n`;
     }
     head += closes ? CLOSE : KEEP_ALIVE;

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import type { LentBody } from "../operation.ts";
 import { type Answered, AnswersTogether } from "./answers-together.ts";
 
-describe("Pages of one turn", () => {
-  it("leave at once where a turn has few", async () => {
+describe("Answers of one event loop turn", () => {
+  it("are sent immediately if turns have few", async () => {
     const desk = new Desk();
     for (let turn = 0; turn < 3; turn++) {
       desk.answer("one", "two", "three");
@@ -13,7 +13,7 @@ describe("Pages of one turn", () => {
     }
   });
 
-  it("leave together when it ends, in their order, once a turn had many", async () => {
+  it("are sent together at the end of the turn, in order, after a turn with many", async () => {
     const desk = await Desk.crowded();
     desk.answer("one", "two");
     assert.deepEqual(desk.takeSent(), []);
@@ -21,7 +21,7 @@ describe("Pages of one turn", () => {
     assert.deepEqual(desk.takeSent(), ["one", "two"]);
   });
 
-  it("leave at once again after a turn with few", async () => {
+  it("are sent immediately again after a turn with few", async () => {
     const desk = await Desk.crowded();
     desk.answer("one");
     await turnEnd();
@@ -30,14 +30,14 @@ describe("Pages of one turn", () => {
     assert.deepEqual(desk.takeSent(), ["two"]);
   });
 
-  it("let short answers leave at once", async () => {
+  it("are sent immediately if they are short", async () => {
     const desk = await Desk.crowded();
     desk.body = "short";
     desk.answer("one");
     assert.deepEqual(desk.takeSent(), ["one"]);
   });
 
-  it("do not wait once they are long", async () => {
+  it("do not wait once their total length is too large", async () => {
     const desk = await Desk.crowded();
     desk.body = page(400_000);
     desk.answer("one");
@@ -46,7 +46,7 @@ describe("Pages of one turn", () => {
     assert.deepEqual(desk.takeSent(), ["one", "two"]);
   });
 
-  it("do not wait for those that took long, either", async () => {
+  it("do not wait longer than a millisecond for slow ones", async () => {
     const desk = await Desk.crowded();
     desk.answer("one");
     desk.now += 1;
@@ -54,7 +54,7 @@ describe("Pages of one turn", () => {
     assert.deepEqual(desk.takeSent(), ["one", "slow"]);
   });
 
-  it("may be made while others are sent", async () => {
+  it("may be added while others are being sent", async () => {
     const desk = await Desk.crowded();
     desk.whenSent = () => desk.answer("next");
     const names = ["one", "two", "three", "four"];

@@ -6,7 +6,7 @@ import { ArrivingBody } from "./arriving-body.ts";
 import { LentReads } from "./lent-reads.ts";
 import { BodyAborted } from "./raw-request.ts";
 
-describe("A body that is still on its way", () => {
+describe("A body that is still arriving", () => {
   const servers: Server[] = [];
   after(() => {
     for (const server of servers) server.close();
@@ -34,7 +34,7 @@ describe("A body that is still on its way", () => {
     return { body, client, reads, behind, close };
   }
 
-  it("fills the memory of its reader, beginning with what came with the head", async () => {
+  it("fills the reader's memory, beginning with the bytes that came with the head", async () => {
     const { body, client, close } = await arriving("ab", 8);
     const memory = Buffer.alloc(5);
     const filling = body.fill(memory);
@@ -48,7 +48,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("fills what was asked for in that order, and goes on from one to the next", async () => {
+  it("fills several memories in the order of the requests", async () => {
     const { body, client, close } = await arriving("a", 8);
     const memories = [3, 4, 5, 6].map((length) => Buffer.alloc(length, "."));
     const filling = memories.map((memory) => body.fill(memory));
@@ -58,7 +58,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("takes no more from the client until its reader asks", async () => {
+  it("pauses the connection until its reader requests more", async () => {
     const { body, client, reads, close } = await arriving("", 6);
     assert.equal(reads.socket.isPaused(), true);
     const memory = Buffer.alloc(2);
@@ -72,7 +72,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("leaves what is behind it to the next request", async () => {
+  it("leaves the bytes after its end to the next request", async () => {
     const { body, client, reads, behind, close } = await arriving("a", 3);
     const memory = Buffer.alloc(100);
     const filling = body.fill(memory);
@@ -84,7 +84,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("lets what nobody wants go by", async () => {
+  it("is skipped to its end after it was discarded", async () => {
     const { body, client, reads, close } = await arriving("ab", 100_000);
     body.discard();
     client.write(Buffer.alloc(99_998));
@@ -93,7 +93,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("gives nothing to a reader who still waits when nobody wants it", async () => {
+  it("fails for a reader that still waits when it is discarded", async () => {
     const { body, client, reads, close } = await arriving("ab", 100_000);
     const filling = body.fill(Buffer.alloc(100_000));
     body.discard();
@@ -103,7 +103,7 @@ describe("A body that is still on its way", () => {
     close();
   });
 
-  it("is aborted when the client leaves before its end", async () => {
+  it("is aborted if the client disconnects before its end", async () => {
     const { body, client, close } = await arriving("ab", 8);
     const memory = Buffer.alloc(8);
     const filling = body.fill(memory);

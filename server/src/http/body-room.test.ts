@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { BodyRoom } from "./body-room.ts";
 
 describe("BodyRoom", () => {
-  it("can be taken to the last byte, and is free again when the work is done or has failed", async () => {
+  it("can be held to the last byte, refuses more, and is free again after the work ends or fails", async () => {
     const room = new BodyRoom(100);
     let finish = () => {};
     const first = room.hold(60, () => new Promise<void>((done) => (finish = done)));

@@ -27,7 +27,7 @@ export class BodyRoom {
   /** @throws ServiceError ServerBusy where there is no room: the work is not started. */
   async hold<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     if (this.#bytes + bytes > this.#bytesMax) {
-      const cause = new Error(`Bodies of other requests take ${this.#bytes} bytes of memory.`);
+      const cause = new Error(`Bodies of other requests occupy ${this.#bytes} bytes of memory.`);
       throw new ServiceError("ServerBusy", { cause });
     }
     this.#bytes += bytes;

@@ -6,18 +6,18 @@ import { checkContentMd5 } from "./content-md5.ts";
 const HELLO = "XUFAKrxLKna5cZ2REBfFkg==";
 
 describe("Content-MD5", () => {
-  it("may be absent, or right", () => {
+  it("is accepted if it is absent or right", () => {
     check(undefined);
     check(HELLO);
   });
 
-  it("is refused when it is not sixteen bytes of base64", () => {
+  it("is rejected if it is not sixteen bytes in base64", () => {
     for (const announced of ["x", "aGVsbG8=", `${HELLO.slice(0, -1)}`]) {
       assert.equal(refusalOf(() => check(announced)).code, "InvalidMd5");
     }
   });
 
-  it("is refused with both sums when it is wrong", () => {
+  it("is rejected with both checksums if it is wrong", () => {
     const wrong = "AAAAAAAAAAAAAAAAAAAAAA==";
     const { code, details } = refusalOf(() => check(wrong));
     assert.equal(code, "Md5Mismatch");

@@ -15,7 +15,7 @@ describe("A preflight request", () => {
   });
   const asked = { origin: CONTOSO, "access-control-request-method": "PUT" };
 
-  it("is answered with what it asked for, as in the worked example", () => {
+  it("is answered with the method and headers that it requested, as in the worked example", () => {
     const requested = { "access-control-request-headers": "content-type,accept" };
     assert.deepEqual(preflight([contoso], { ...asked, ...requested }), {
       status: 200,
@@ -34,17 +34,17 @@ describe("A preflight request", () => {
     });
   });
 
-  it("need not ask for headers", () => {
+  it("need not request headers", () => {
     assert.doesNotMatch(String(preflight([contoso], asked).headers), /Allow-Headers/);
   });
 
-  it("may ask for headers by prefix, in any case", () => {
+  it("may request headers allowed by a prefix, in any case", () => {
     for (const headers of ["X-MS-META-A, Accept", "x-ms-meta-", "ACCEPT"]) {
       preflight([contoso], { ...asked, "access-control-request-headers": headers });
     }
   });
 
-  it("is answered * by a rule for all origins, with credentials only where the service does so", () => {
+  it("is answered * by a rule for all origins, with credentials only if the service allows them", () => {
     const star = rule({ allowedOrigins: [CONTOSO, "*"] });
     const head = { origin: CONTOSO, "access-control-request-method": "GET" };
     const start = ["Access-Control-Allow-Origin", "*", "Access-Control-Allow-Methods", "GET"];
@@ -68,7 +68,7 @@ describe("A preflight request", () => {
     }
   });
 
-  it("is refused when no rule allows it", () => {
+  it("is refused if no rule allows it", () => {
     const heads = [
       { ...asked, origin: "http://www.Contoso.com" },
       { ...asked, origin: `${CONTOSO}:80` },
@@ -79,7 +79,7 @@ describe("A preflight request", () => {
     assertPreflightFails([], asked);
   });
 
-  it("is refused by the first rule for its origin and method, though a later one would do", () => {
+  it("is refused by the first rule for its origin and method, even if a later one would allow it", () => {
     const strict = rule({ allowedOrigins: [CONTOSO], allowedMethods: ["PUT"], allowedHeaders: [] });
     const head = { ...asked, "access-control-request-headers": "accept" };
     assertPreflightFails([strict, contoso], head);
@@ -110,7 +110,7 @@ describe("An actual request", () => {
     "true",
   ];
 
-  it("is answered by the table of reads", () => {
+  it("that reads is answered as the table for reads says", () => {
     for (const method of ["GET", "HEAD"]) {
       assert.deepEqual(cors([], method, undefined), []);
       assert.deepEqual(cors([exact], method, undefined), VARY);
@@ -122,7 +122,7 @@ describe("An actual request", () => {
     }
   });
 
-  it("is never answered Vary when it is not a read", () => {
+  it("that writes is never answered with Vary", () => {
     assert.deepEqual(cors([exact], "PUT", undefined), []);
     assert.deepEqual(cors([star], "PUT", undefined), []);
     assert.deepEqual(cors([exact], "PUT", CONTOSO), FOR_CONTOSO);
@@ -130,20 +130,20 @@ describe("An actual request", () => {
     assert.deepEqual(cors([star], "PUT", CONTOSO), FOR_ALL);
   });
 
-  it("is judged by rules for its method only", () => {
+  it("is matched only against rules for its method", () => {
     const writes = rule({ allowedOrigins: ["*"], allowedMethods: ["PUT"] });
     assert.deepEqual(cors([writes], "GET", CONTOSO), VARY);
     assert.deepEqual(cors([writes], "GET", undefined), VARY);
     assert.deepEqual(cors([writes, exact], "GET", CONTOSO), [...VARY, ...FOR_CONTOSO]);
   });
 
-  it("is judged by the first rule that allows it", () => {
+  it("is answered by the first rule that allows it", () => {
     assert.deepEqual(cors([star, exact], "GET", CONTOSO), FOR_ALL);
     assert.deepEqual(cors([exact, star], "GET", CONTOSO), [...VARY, ...FOR_CONTOSO]);
     assert.deepEqual(cors([exact, star], "GET", "http://other"), FOR_ALL);
   });
 
-  it("is shown the headers of its answer that the rule exposes, each once", () => {
+  it("is answered with the list of headers that the rule exposes, each once", () => {
     const exposing = (...exposedHeaders: string[]) =>
       cors([rule({ allowedOrigins: ["*"], exposedHeaders })], "GET", CONTOSO).slice(2);
     assert.deepEqual(exposing(), []);
@@ -155,7 +155,7 @@ describe("An actual request", () => {
     ]);
   });
 
-  it("is answered as a plain reading of the two tables has it", () => {
+  it("is answered like a plain implementation of the two tables, for random rules", () => {
     const origins = ["http://a", "http://b", "*"];
     const methods = ["GET", "HEAD", "PUT"];
     const anyRule = fc

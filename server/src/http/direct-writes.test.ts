@@ -24,11 +24,11 @@ describe("Direct writes", () => {
     const [socket]: Socket[] = await accepted;
     socket!.on("error", () => socket!.destroy());
     const writes = DirectWrites.of(socket!);
-    assert.ok(writes, "This runtime is known to write directly.");
+    assert.ok(writes, "This runtime must support direct writes.");
     return { client, socket: socket!, writes };
   }
 
-  it("reach the client in order, before and behind those of the stream", async () => {
+  it("reach the client in order, before and after writes of the stream", async () => {
     const { client, socket, writes } = await connection();
     writes.write(Buffer.from("one "));
     socket.write("two ");
@@ -39,7 +39,7 @@ describe("Direct writes", () => {
     assert.equal((await received(client)).toString(), "one two three four");
   });
 
-  it("let the bytes be used again at once where they do not wait", async () => {
+  it("allow the bytes to be reused immediately if they do not wait", async () => {
     const { client, socket, writes } = await connection();
     const bytes = Buffer.alloc(4);
     for (let i = 0; i < 100; i++) {
@@ -53,7 +53,7 @@ describe("Direct writes", () => {
     assert.ok(all.startsWith("000000010002") && all.endsWith("00980099"), all);
   });
 
-  it("wait for clients that do not read, each for its own", async () => {
+  it("wait only for their own client if it does not read", async () => {
     const slow = await Promise.all([connection(), connection()]);
     const taken = slow.map(({ writes }, i) => {
       writes.write(Buffer.alloc(TOO_MUCH, `${i}`));
@@ -78,28 +78,28 @@ describe("Direct writes", () => {
     }
   });
 
-  it("are not reported as taken when the connection breaks", async () => {
+  it("are not reported as taken if the connection breaks", async () => {
     const { client, socket, writes } = await connection();
     writes.write(Buffer.alloc(TOO_MUCH));
-    writes.whenTaken(() => assert.fail("Nobody took them."));
+    writes.whenTaken(() => assert.fail("The client never read them."));
     const closed = new Promise((resolve) => socket.once("close", resolve));
     client.resetAndDestroy();
     await closed;
     assert.equal(writes.isFree, false);
   });
 
-  it("destroy the socket where they fail", async () => {
+  it("destroy the socket if they fail", async () => {
     const { client, socket, writes } = await connection();
     client.resetAndDestroy();
     // The system reports the reset with a write or with a read, whichever comes first.
     while (writes.isFree) {
-      writes.write(Buffer.from("anybody?"));
+      writes.write(Buffer.from("hello?"));
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
     assert.equal(socket.destroyed, true);
   });
 
-  it("are left to the stream where the handle writes otherwise", async () => {
+  it("are not available if the handle lacks writeBuffer", async () => {
     const { client, socket } = await connection();
     Object.assign(Reflect.get(socket, "_handle"), { writeBuffer: undefined });
     assert.equal(DirectWrites.of(socket), undefined);

@@ -15,7 +15,7 @@ const REQUEST = {
 };
 
 describe("An error body", () => {
-  it("is 327 bytes of XML where the table service was recorded so", () => {
+  it("of tables is the recorded 327 bytes of XML", () => {
     const [, message] = ERRORS.InvalidXmlDocument;
     const body = tableErrorXml({ ...REQUEST, code: "InvalidXmlDocument", message });
     assert.equal(
@@ -25,7 +25,7 @@ describe("An error body", () => {
     assert.equal(Buffer.byteLength(body), 327);
   });
 
-  it("is 299 bytes of JSON where the table service was recorded so", () => {
+  it("of tables is the recorded 299 bytes of JSON", () => {
     const [, message] = ERRORS.AuthenticationFailed;
     const body = tableErrorJson({ ...REQUEST, code: "AuthenticationFailed", message });
     assert.equal(
@@ -35,7 +35,7 @@ describe("An error body", () => {
     assert.equal(Buffer.byteLength(body), 299);
   });
 
-  it("of queues and blobs ends with the details of its code", () => {
+  it("of queues and blobs ends with the details of the error", () => {
     const facts: ErrorBody = {
       code: "InvalidHeaderValue",
       message: ERRORS.InvalidHeaderValue[1],
@@ -62,7 +62,7 @@ describe("An error body", () => {
     assert.equal(Buffer.byteLength(body), 241);
   });
 
-  it("escapes what the message quotes from the request", () => {
+  it("escapes request text that the message quotes", () => {
     const facts = { ...REQUEST, code: "InvalidInput", message: "'é\"\\\u0001<😀'" };
     assert.ok(tableErrorJson(facts).includes(String.raw`'\u00e9\"\\\u0001<\ud83d\ude00'`));
     const { value } = JSON.parse(tableErrorJson(facts))["odata.error"].message;
@@ -70,7 +70,7 @@ describe("An error body", () => {
     assert.ok(tableErrorXml(facts).includes("'é\"\\\ufffd&lt;😀'"));
   });
 
-  it("tells the time with seven fraction digits, zeros included", () => {
+  it("contains the time with seven fractional digits, including zeros", () => {
     assert.equal(
       printErrorTime(Date.UTC(2021, 0, 6, 1, 1, 30, 953)),
       "2021-01-06T01:01:30.9530000Z",

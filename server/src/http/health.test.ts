@@ -5,8 +5,8 @@ import { type Health, healthPages } from "./health.ts";
 import type { Pages } from "./pages.ts";
 import { HeaderList, WholeBody } from "./raw-request.ts";
 
-describe("The page of readiness", () => {
-  it("looks once for all who ask meanwhile, and anew for who asks later", async () => {
+describe("The readiness page", () => {
+  it("checks once for concurrent requests, and again for later ones", async () => {
     let looks = 0;
     let found = (_health: Health) => {};
     const pages = healthPages(() => {
@@ -26,7 +26,7 @@ describe("The page of readiness", () => {
     assert.equal(looks, 2);
   });
 
-  it("says that it is not ready where looking fails, and looks again", async () => {
+  it("reports not ready if the check fails, and checks again for the next request", async () => {
     const looks = [() => Promise.reject(new Error("away")), () => ({ ready: true, detail: {} })];
     const pages = healthPages(() => looks.shift()!());
     assert.equal((await ask(pages)).status, 503);

@@ -7,7 +7,7 @@ import { LentReads } from "./lent-reads.ts";
 const LATIN = "latin1";
 
 for (const lends of [true, false]) {
-  describe(lends ? "Reads of a connection" : "Reads where the runtime lends no buffer", () => {
+  describe(lends ? "Reads of a connection" : "Reads on a runtime that lends no buffer", () => {
     const servers: Server[] = [];
     after(() => {
       for (const server of servers) server.close();
@@ -40,7 +40,7 @@ for (const lends of [true, false]) {
       await once(reads.socket, "taken");
     }
 
-    it("brings what the client sends, in order", async () => {
+    it("return the client's bytes in order", async () => {
       const { client, reads, taken, buffers } = await connection();
       await send(client, reads, "one");
       await send(client, reads, "two");
@@ -50,7 +50,7 @@ for (const lends of [true, false]) {
       reads.socket.destroy();
     });
 
-    it("rests while the socket is paused, the client's end behind what it sent", async () => {
+    it("pause with the socket, and report the client's end after its last bytes", async () => {
       const { client, reads, taken } = await connection();
       let ended = false;
       reads.socket.once("end", () => {
@@ -69,7 +69,7 @@ for (const lends of [true, false]) {
       await once(reads.socket, "close");
     });
 
-    it("end when they are given back: the socket is a stream with nothing lost", async () => {
+    it("end when they are given back: the socket is a stream again and loses no bytes", async () => {
       const { client, reads, taken } = await connection();
       await send(client, reads, "one");
       const socket = reads.giveBack(Buffer.from("one"));
@@ -86,7 +86,7 @@ for (const lends of [true, false]) {
       socket.destroy();
     });
 
-    it("leave the count of the server's connections right", async () => {
+    it("keep the server's connection count correct", async () => {
       const { server, client, reads } = await connection();
       const count = () =>
         new Promise((resolve) => server.getConnections((_, connections) => resolve(connections)));

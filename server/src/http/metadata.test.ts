@@ -4,7 +4,7 @@ import { refusalOf } from "../auth/test-request.ts";
 import { metadataHeaders, readMetadata, sameMetadata } from "./metadata.ts";
 
 describe("Metadata", () => {
-  it("keeps names as they were written and trims values", () => {
+  it("preserves the case of names and trims values", () => {
     const metadata = read(["X-MS-Meta-Owner", " ops ", "Host", "h", "x-ms-meta-_z1", "a b"]);
     assert.deepEqual(metadata, [
       ["Owner", "ops"],
@@ -13,13 +13,13 @@ describe("Metadata", () => {
     assert.deepEqual(metadataHeaders(metadata), ["x-ms-meta-Owner", "ops", "x-ms-meta-_z1", "a b"]);
   });
 
-  it("refuses values beyond printable ASCII, also at their ends", () => {
+  it("rejects values with characters other than printable ASCII, even at their ends", () => {
     for (const value of ["ü", "a\u00a0b", "\u00a0a", "a\u00a0", "a\tb"]) {
       assert.equal(refusal(["a", value]), "InvalidMetadata");
     }
   });
 
-  it("is the same whatever the case and order of names, not of values", () => {
+  it("is equal in any case and order of names, but not in another case of values", () => {
     const owner = ["Owner", "ops"] as const;
     const zone = ["zone", "eu"] as const;
     assert.ok(sameMetadata([owner, zone], [["ZONE", "eu"], owner]));
@@ -29,7 +29,7 @@ describe("Metadata", () => {
     assert.ok(!sameMetadata([owner], [zone]));
   });
 
-  it("refuses names that are no identifiers, and names given twice", () => {
+  it("rejects names that are not identifiers, and duplicate names", () => {
     for (const name of ["1a", "a-b", "a.b", "é"])
       assert.equal(refusal([name, "x"]), "InvalidMetadata");
     assert.equal(refusal(["a", "x", "A", "y"]), "InvalidMetadata");
@@ -37,7 +37,7 @@ describe("Metadata", () => {
     assert.equal(refusal(["a", "caf\u00e9"]), "InvalidMetadata");
   });
 
-  it("takes 8 KiB of names and values together, and no more", () => {
+  it("may have 8 KiB of names and values in total, and no more", () => {
     assert.equal(read(["x-ms-meta-ab", "v".repeat(8190)]).length, 1);
     assert.equal(refusal(["ab", "v".repeat(8191)]), "MetadataTooLarge");
   });

@@ -6,7 +6,7 @@ import { readPlainRequest } from "./plain-request.ts";
 const HEAD = "GET /a?b=c HTTP/1.1\r\nHost: h\r\nx-ms-date: now \r\n\r\n";
 
 describe("A plain request", () => {
-  it("is read with its target and headers as they were sent", () => {
+  it("is parsed into its verb, target and headers", () => {
     const read = readPlainRequest(Buffer.from(HEAD), 0, 100);
     assert.ok(read.kind === "request");
     assert.equal(read.request.verb, "GET");
@@ -15,7 +15,7 @@ describe("A plain request", () => {
     assert.equal(read.request.end, HEAD.length);
   });
 
-  it("ends where its Content-Length says, and the next begins there", () => {
+  it("ends after its Content-Length, where the next request begins", () => {
     const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc${HEAD}`);
     const first = readPlainRequest(bytes, 0, 100);
     assert.ok(first.kind === "request");
@@ -23,19 +23,19 @@ describe("A plain request", () => {
     assert.equal(readPlainRequest(bytes, first.request.end, 100).kind, "request");
   });
 
-  it("need not wait for the end of a long body", () => {
+  it("is complete before the end of a long body", () => {
     const head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000000\r\n\r\n";
     const read = readPlainRequest(Buffer.from(head), 0, 100);
     assert.ok(read.kind === "request");
     assert.equal(read.request.end, head.length + 5_000_000_000);
   });
 
-  it("may say in any case that its connection is kept, and has up to 200 headers", () => {
+  it("may contain Connection: keep-alive in any case, and up to 200 headers", () => {
     const kept = `GET / HTTP/1.1\r\nHost: h\r\nconnection: Keep-Alive\r\n${"a: b\r\n".repeat(198)}\r\n`;
     assert.equal(readPlainRequest(Buffer.from(kept), 0, 100).kind, "request");
   });
 
-  it("is incomplete until its last byte, whatever the cut", () => {
+  it("is incomplete until its last byte, wherever it is cut", () => {
     const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
     for (let length = 1; length < whole.length; length++) {
       assert.equal(
@@ -45,7 +45,7 @@ describe("A plain request", () => {
     }
   });
 
-  it("says of how many bytes it is once its head is there, wherever it begins", () => {
+  it("has a known length once its head has arrived, wherever it begins", () => {
     const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
     for (const before of ["", HEAD]) {
       const read = readPlainRequest(Buffer.from(before + whole.slice(0, -1)), before.length, 100);
@@ -57,14 +57,14 @@ describe("A plain request", () => {
     "a TLS greeting": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "another protocol's line": "SSH-2.0-OpenSSH_9.2\r\n",
     "a request of bare line feeds": "GET / HTTP/1.1\nHost: h\n\n",
-    "a header that a bare line feed ends": "GET / HTTP/1.1\r\nHost: h\r\nAccept: */*\n",
-    "bare line feeds behind a proper first line": "GET / HTTP/1.1\r\nHost: h\n\n",
+    "a header that ends with a bare line feed": "GET / HTTP/1.1\r\nHost: h\r\nAccept: */*\n",
+    "bare line feeds after a valid first line": "GET / HTTP/1.1\r\nHost: h\n\n",
     "the first line of another version": "GET / HTTP/1.0\r\n",
     "an empty line": "\r\n",
-    "a head that is too long already": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(16_384)}`,
+    "a head that is already too long": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(16_384)}`,
   };
   for (const [what, head] of Object.entries(beginnings)) {
-    it(`does not wait for more of ${what}`, () => {
+    it(`is not expected after ${what}`, () => {
       const before = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
       const bytes = Buffer.from(before + head, "latin1");
       assert.equal(readPlainRequest(bytes.subarray(before.length), 0, 100).kind, "unknown");
@@ -99,8 +99,8 @@ describe("A plain request", () => {
     "an empty length": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length:\r\n\r\n",
     "a length of thirteen digits":
       "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000000\r\n\r\n",
-    "more headers than are plain": `GET / HTTP/1.1\r\nHost: h\r\n${"a: b\r\n".repeat(200)}\r\n`,
-    "too long a head": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(20_000)}\r\n\r\n`,
+    "more than 200 headers": `GET / HTTP/1.1\r\nHost: h\r\n${"a: b\r\n".repeat(200)}\r\n`,
+    "a head that is too long": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(20_000)}\r\n\r\n`,
   };
   for (const [what, text] of Object.entries(unknown)) {
     it(`is not one with ${what}`, () => {
@@ -108,7 +108,7 @@ describe("A plain request", () => {
     });
   }
 
-  it("never reads beyond the bytes there are", () => {
+  it("never ends after the last byte received", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(60), (noise, cut) => {
         const bytes = Buffer.concat([Buffer.from(HEAD).subarray(0, cut), noise]);

@@ -3,12 +3,12 @@ import { describe, it } from "node:test";
 import { refusalOf } from "../auth/test-request.ts";
 import { checkResourceName } from "./resource-name.ts";
 
-describe("A name of a queue or a container", () => {
-  it("has 3 to 63 lower-case letters, digits and single hyphens between them", () => {
+describe("The name of a queue or container", () => {
+  it("has 3 to 63 lower-case letters and digits, with single hyphens between them", () => {
     for (const name of ["abc", "0-9", "a-b-c", "a".repeat(63)]) checkResourceName(name);
   });
 
-  it("is refused for its length first, then for its characters", () => {
+  it("is rejected first for its length, then for its characters", () => {
     for (const name of ["", "A_", "a".repeat(64)]) {
       assert.equal(refusalOf(() => checkResourceName(name)).code, "OutOfRangeInput");
     }

@@ -48,7 +48,7 @@ export class Router<Operation extends { readonly route: Route<string> }> {
     slots.set(key, slot);
     const place =
       ifMatch === undefined ? "any" : ifMatch === "present" ? "withIfMatch" : "withoutIfMatch";
-    if (slot[place]) throw new Error(`Two operations listen at "${key}" of ${resource}.`);
+    if (slot[place]) throw new Error(`Two operations are registered for "${key}" of ${resource}.`);
     slot[place] = operation;
     const methods = this.#methods.get(`${resource} ${comp}`) ?? [];
     if (!methods.includes(method)) methods.push(method);

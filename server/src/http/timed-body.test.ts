@@ -6,7 +6,7 @@ const SETTINGS = "<StorageServiceProperties />";
 /** Too large for an engine value. */
 const CONTENT = "x".repeat(200_000);
 
-describe("A request that names a timeout", () => {
+describe("A request with a timeout parameter", () => {
   /** A body whose last byte arrives 25 seconds after all others. */
   const late = (lab: BlobLab, body: string) => {
     async function* parts() {
@@ -17,7 +17,7 @@ describe("A request that names a timeout", () => {
     return { stream: parts(), headers: { ...BLOCK, "Content-Length": String(body.length) } };
   };
 
-  it("does nothing when its body comes later than that, whether it is held or written as it comes", async () => {
+  it("changes nothing if its body arrives after the timeout, whether the body is buffered or streamed", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.put("/docs/a", { body: "before" });
@@ -34,7 +34,7 @@ describe("A request that names a timeout", () => {
     await lab.close();
   });
 
-  it("is done when all of it comes in time, and as ever where it names none or zero", async () => {
+  it("succeeds if its body arrives in time, or if the timeout is empty or zero", async () => {
     for (const timeout of ["?timeout=25", "?timeout=0", "?timeout=", ""]) {
       const lab = await BlobLab.open();
       await lab.must("PUT", "/docs?restype=container");
