@@ -10,15 +10,15 @@ import { TestStore } from "./test-store.ts";
 const crowd = Number(process.env.CROWD ?? 100_000);
 const HOUR_MS = 3_600_000;
 
-it(`Get Messages reads what it takes and nothing else beside ${crowd} hidden messages`, async (t) => {
+it(`Get Messages reads only the messages it returns among ${crowd} hidden messages`, async (t) => {
   const store = await openCrowded(t, { visibilityTimeoutMs: HOUR_MS });
   await store.putMany(40);
   await assertGets(t, store, { entriesMax: 32, scansMax: 1 });
   store.pass(HOUR_MS);
-  assert.equal((await store.receive(32)).length, 32, "hidden is not gone");
+  assert.equal((await store.receive(32)).length, 32, "the hidden messages are visible again");
 });
 
-it(`Get Messages reads some hundred entries behind ${crowd} expired messages`, async (t) => {
+it(`Get Messages reads at most 300 entries if ${crowd} messages have expired`, async (t) => {
   const store = await openCrowded(t, { timeToLiveMs: 1000 });
   await store.putMany(40);
   store.pass(1000);

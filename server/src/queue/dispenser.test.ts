@@ -5,7 +5,7 @@ import { TestStore } from "./test-store.ts";
 import { VisibleMessages } from "./visible-messages.ts";
 
 describe("The dispenser", () => {
-  it("deals each message to one receiver, in one search for all that ask at once", async () => {
+  it("gives each message to one receiver, with one search for all concurrent receivers", async () => {
     const { store, dispenser } = await open(40);
     store.reads.reset();
     const dealt = await claims(dispenser, store, Array(20).fill({ max: 2, lost: 0 }));
@@ -15,7 +15,7 @@ describe("The dispenser", () => {
     assert.equal(store.reads.entries, 40);
   });
 
-  it("keeps what is dealt out from everybody else until it is given back", async () => {
+  it("withholds a claimed message from other receivers until it is given back", async () => {
     const { store, dispenser } = await open(2);
     const first = await dispenser.claim(store.partition, { max: 1, lost: 0 });
     const [second] = await claims(dispenser, store, [{ max: 9, lost: 0 }]);
@@ -27,7 +27,7 @@ describe("The dispenser", () => {
     ]);
   });
 
-  it("gives those in front what there is, and nothing to the rest", async () => {
+  it("gives the available messages to the first receivers, and none to the rest", async () => {
     const { store, dispenser } = await open(3);
     const dealt = await claims(dispenser, store, Array(3).fill({ max: 2, lost: 0 }));
     assert.deepEqual(
@@ -36,7 +36,7 @@ describe("The dispenser", () => {
     );
   });
 
-  it("lets who lost a race choose among more, at random", async () => {
+  it("picks at random among more messages for a receiver that lost races", async () => {
     const { store, dispenser } = await open(64);
     const chosen = new Set<string>();
     for (let i = 0; i < 60; i++) {
@@ -47,13 +47,13 @@ describe("The dispenser", () => {
     assert.ok(chosen.size > 10, `${chosen.size} of 64 were chosen`);
   });
 
-  it("serves more receivers than one search can, with several", async () => {
+  it("makes several searches if one cannot serve all receivers", async () => {
     const { store, dispenser } = await open(100);
     const dealt = await claims(dispenser, store, Array(100).fill({ max: 32, lost: 0 }));
     assert.equal(new Set(dealt.flat()).size, 100);
   });
 
-  it("tells all that wait when the engine fails, and goes on", async () => {
+  it("fails all waiting receivers if the engine fails, and then continues", async () => {
     const { store, dispenser } = await open(1);
     const { reads } = store;
     const scan = reads.scan.bind(reads);

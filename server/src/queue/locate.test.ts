@@ -16,21 +16,21 @@ describe("A path below the account", () => {
     check("/o%72ders/%6dessages/a%2Fb", { resource: "message", name: "orders", item: "a/b" });
   });
 
-  it("names nothing when a segment is empty, unknown or too many", () => {
+  it("is rejected if a segment is empty, unknown or superfluous", () => {
     for (const path of ["//", "//messages", "/orders/blobs", "/orders/messages/1/2", "/a//b"]) {
       assert.equal(refusalOf(() => locate(path)).code, "InvalidUri", path);
     }
   });
 });
 
-describe("A method", () => {
-  it("is GET for HEAD where a queue is asked about itself", () => {
+describe("The method of a request", () => {
+  it("is GET for a HEAD of a queue", () => {
     assert.equal(methodOf("HEAD", "/orders"), "GET");
     assert.equal(methodOf("HEAD", "/orders/messages"), "HEAD");
     assert.equal(methodOf("HEAD", "/"), "HEAD");
   });
 
-  it("of reading messages is peeking with peekonly=true", () => {
+  it("is PEEK for a GET of messages with peekonly=true", () => {
     assert.equal(methodOf("GET", "/orders/messages"), "GET");
     assert.equal(methodOf("GET", "/orders/messages?peekonly=False"), "GET");
     assert.equal(methodOf("GET", "/orders/messages?PeekOnly=TRUE"), PEEK);

@@ -8,7 +8,7 @@ import { readyKey } from "./message-keys.ts";
 import { TestStore } from "./test-store.ts";
 
 describe("Messages are counted", () => {
-  it("whether they are visible or not, until they expire", async () => {
+  it("whether visible or hidden, until they expire", async () => {
     const store = await TestStore.open();
     assert.equal(await store.count(), 0);
     await store.put("visible");
@@ -21,7 +21,7 @@ describe("Messages are counted", () => {
     assert.equal(await store.count(), 2);
   });
 
-  it("afresh each time while they are few", async () => {
+  it("again for each request while they are few", async () => {
     const store = await TestStore.open();
     for (let i = 1; i <= 20; i++) {
       await store.put("one more");
@@ -29,7 +29,7 @@ describe("Messages are counted", () => {
     }
   });
 
-  it("seldom when they are many, with what was put since on top", async () => {
+  it("rarely if they are many, and later puts are added to the count", async () => {
     const lab = await Lab.open({ messages: 10_001, walkMs: 1000 });
     assert.equal(await lab.count(), 10_001);
     lab.counter.added(lab.partition);
@@ -41,7 +41,7 @@ describe("Messages are counted", () => {
     assert.equal(lab.walks, 2);
   });
 
-  it("with each that was put here since, too, when they are many", async () => {
+  it("including each message put after the last walk if they are many", async () => {
     const store = await TestStore.open();
     const { reads } = store;
     await store.putMany(10_001);
@@ -55,7 +55,7 @@ describe("Messages are counted", () => {
     assert.equal(await store.count(), 10_002);
   });
 
-  it("seldom when many must be passed over because they have expired", async () => {
+  it("rarely if many expired ones must be passed over", async () => {
     const lab = await Lab.open({ messages: 10_001, walkMs: 1000, expiresAt: 500 });
     lab.clock.time = 500;
     assert.equal(await lab.count(), 0);
@@ -63,7 +63,7 @@ describe("Messages are counted", () => {
     assert.equal(lab.walks, 1);
   });
 
-  it("again in time when the clock was set while they were walked, or is set later", async () => {
+  it("again at the right time if the clock is set during or after a walk", async () => {
     const lab = await Lab.open({ messages: 10_001, walkMs: 1000, setClock: 1e12 });
     await lab.count();
     lab.clock.time = -1e12;
@@ -72,7 +72,7 @@ describe("Messages are counted", () => {
     assert.equal(lab.walks, 2);
   });
 
-  it("again after ten minutes, however long walking them takes", async () => {
+  it("again after ten minutes, however long a walk takes", async () => {
     const lab = await Lab.open({ messages: 10_001, walkMs: 3_600_000 });
     await lab.count();
     lab.elapsed += 10 * 60_000 - 1;

@@ -32,7 +32,7 @@ const place: fc.Arbitrary<ReadyPlace> = fc.record(
 );
 
 describe("Keys of messages", () => {
-  it("tell what they were made of", () => {
+  it("decode to the parts they were encoded from", () => {
     fc.assert(
       fc.property(place, (each) => {
         const { expiresAt, id } = each;
@@ -44,7 +44,7 @@ describe("Keys of messages", () => {
     );
   });
 
-  it("sort ready messages by when they became visible, then by when they were put", () => {
+  it("sort ready messages by the time they became visible, then by insertion", () => {
     fc.assert(
       fc.property(place, place, (a, b) => {
         const expected = a.visibleAt - b.visibleAt || a.sequence - b.sequence;
@@ -55,7 +55,7 @@ describe("Keys of messages", () => {
     );
   });
 
-  it("lie in the ranges that ask for them", () => {
+  it("are in the ranges of visible, expired and unexpired messages as their times say", () => {
     fc.assert(
       fc.property(place, time, (each, now) => {
         const record = recordKey(partition, each);

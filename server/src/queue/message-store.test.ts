@@ -17,7 +17,7 @@ import { NEVER } from "./message-store.ts";
 import { DAY_MS, holdOf, TestStore, textsOf } from "./test-store.ts";
 
 describe("A message", () => {
-  it("is put, received once, and deleted by whoever holds it", async () => {
+  it("is put, received once, and deleted by its receiver", async () => {
     const store = await TestStore.open();
     const put = await store.put("hello");
     assert.equal(put.dequeueCount, 0);
@@ -34,7 +34,7 @@ describe("A message", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("is neither received nor changed where others are first for as long as a call may take", async () => {
+  it("cannot be received, updated or deleted by a call that loses races until its time limit", async () => {
     const engine = new LosingEngine();
     const store = await TestStore.open(engine);
     await store.putMany(2);
@@ -53,7 +53,7 @@ describe("A message", () => {
     assert.equal((await store.receive()).length, 1);
   });
 
-  it("is received alone where a disk that is nearly full has no room for several", async () => {
+  it("is received alone if a nearly full disk has no room for several", async () => {
     class FullEngine extends MemoryEngine {
       putsMax = Number.POSITIVE_INFINITY;
 
@@ -75,7 +75,7 @@ describe("A message", () => {
     assert.equal((await store.receive(32)).length, 2);
   });
 
-  it("comes back when it is not deleted in time, behind those that waited", async () => {
+  it("is visible again if it is not deleted in time, after the messages that waited", async () => {
     const store = await TestStore.open();
     await store.put("first");
     await store.receive(1, 5000);
@@ -90,7 +90,7 @@ describe("A message", () => {
     );
   });
 
-  it("may be hidden from the start, and updated or deleted by who put it", async () => {
+  it("may be put hidden, and updated or deleted by its sender", async () => {
     const store = await TestStore.open();
     const hidden = await store.put("hidden", { visibilityTimeoutMs: 10_000 });
     const other = await store.put("other", { visibilityTimeoutMs: 10_000 });
@@ -102,7 +102,7 @@ describe("A message", () => {
     assert.deepEqual(await store.peek(), ["hidden"]);
   });
 
-  it("ends when it expires, whether it is visible, hidden or held", async () => {
+  it("is gone when it expires, whether visible, hidden or received", async () => {
     const store = await TestStore.open();
     await store.put("held", { timeToLiveMs: 2000 });
     const [held] = await store.receive(1, 1000);
@@ -116,7 +116,7 @@ describe("A message", () => {
     await refuses("MessageNotFound", store.update(held!, 0));
   });
 
-  it("may live for ever", async () => {
+  it("may never expire", async () => {
     const store = await TestStore.open();
     const message = await store.put("x", { timeToLiveMs: Number.POSITIVE_INFINITY });
     assert.equal(message.expiresAt, NEVER);
@@ -124,7 +124,7 @@ describe("A message", () => {
     assert.equal(new Date(NEVER).toISOString(), "9999-12-31T23:59:59.000Z");
   });
 
-  it("may be hidden beyond its expiry by receiving, not by updating", async () => {
+  it("may be hidden beyond its expiry by a receive, but not by an update", async () => {
     const store = await TestStore.open();
     await store.put("x", { timeToLiveMs: 10_000 });
     const [held] = await store.receive(1, 20_000);
@@ -132,7 +132,7 @@ describe("A message", () => {
     await store.update(held!, 10_000);
   });
 
-  it("keeps its text unless it is updated with another", async () => {
+  it("keeps its text unless an update contains another", async () => {
     const store = await TestStore.open();
     const put = await store.put("text");
     const again = await store.update(put, 0);
@@ -148,7 +148,7 @@ describe("A message", () => {
 });
 
 describe("A pop receipt", () => {
-  it("is good after the message became visible again, until somebody receives it", async () => {
+  it("stays valid after the message becomes visible again, until the message is received again", async () => {
     const store = await TestStore.open();
     await store.put("x");
     const [first] = await store.receive(1, 1000);
@@ -160,7 +160,7 @@ describe("A pop receipt", () => {
     await store.delete(second!);
   });
 
-  it("dies when the next is issued, by whatever", async () => {
+  it("is invalid once a receive or update has issued the next", async () => {
     const store = await TestStore.open();
     const put = await store.put("x");
     const [received] = await store.receive();
@@ -171,7 +171,7 @@ describe("A pop receipt", () => {
     await refuses("MessageNotFound", store.delete(updated));
   });
 
-  it("is of no use for another message, nor in a queue created again or cleared", async () => {
+  it("is invalid for another message, and after the queue was cleared or recreated", async () => {
     const store = await TestStore.open();
     const [one, two] = [await store.put("one"), await store.put("two")];
     const crossed = store.messages.delete(store.queue, { id: one.id, receipt: two });
@@ -198,7 +198,7 @@ describe("A pop receipt", () => {
 });
 
 describe("Receivers", () => {
-  it("never get one message twice, and miss none, however many ask at once", async () => {
+  it("receive each message exactly once, even if 50 receive concurrently", async () => {
     const store = await TestStore.open();
     await store.putMany(1000);
     const deleted = new Set<string>();
@@ -218,7 +218,7 @@ describe("Receivers", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("get what is there also where another server has changed the queue's metadata", async () => {
+  it("receive a message after another server has changed the queue's metadata", async () => {
     const store = await TestStore.open();
     const other = TestStore.reopen(store.reads, store.clock.time);
     await store.put("x");
@@ -226,7 +226,7 @@ describe("Receivers", () => {
     assert.deepEqual(textsOf(await store.receive()), ["x"]);
   });
 
-  it("of two servers on one engine share the messages, too", async () => {
+  it("of two servers on one engine receive each message exactly once", async () => {
     const engine = new MemoryEngine();
     const one = await TestStore.open(engine);
     const other = await TestStore.open(engine);
@@ -240,7 +240,7 @@ describe("Receivers", () => {
   });
 
   for (const step of ["read", "commit"] as const) {
-    it(`look again when what they found is taken before their ${step}`, async () => {
+    it(`search again if another server takes the message they found before their ${step}`, async () => {
       const engine = new MemoryEngine();
       const thief = await TestStore.open(engine);
       const store = await TestStore.open(stealing(engine, step, () => thief.receive()));
@@ -251,7 +251,7 @@ describe("Receivers", () => {
   }
 
   for (const look of ["peek", "receive"] as const) {
-    it(`do not ${look} for longer than a call may take while others take all they find`, async () => {
+    it(`fail to ${look} after the time limit of a call if another server takes every message they find`, async () => {
       const engine = new MemoryEngine();
       const thief = await TestStore.open(engine);
       const steal = async () => {
@@ -265,14 +265,14 @@ describe("Receivers", () => {
     });
   }
 
-  it("do not look for ever for a message that is not there", async () => {
+  it("fail on an index entry without a message, instead of searching forever", async () => {
     const store = await TestStore.open();
     assert.deepEqual(await store.receive(), []);
     const { reads: engine, partition } = store;
     const lost = { id: "0123456789abcdef", expiresAt: NEVER, visibleAt: 0, sequence: 0 };
     const puts = [{ key: readyKey(partition, lost), value: new Uint8Array(0) }];
     await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
-    await assert.rejects(store.receive(), /not there/);
+    await assert.rejects(store.receive(), /point to missing messages/);
   });
 });
 
@@ -322,7 +322,7 @@ async function refuses(code: string, action: Promise<unknown>): Promise<void> {
 }
 
 describe("Updates and deletes", () => {
-  it("of one message exclude each other: one of many with the same receipt wins", async () => {
+  it("with the same pop receipt exclude each other: exactly one succeeds", async () => {
     const store = await TestStore.open();
     const held = await store.put("x");
     const attempts = [1, 2, 3, 4].map((i) =>

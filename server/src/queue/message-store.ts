@@ -150,7 +150,7 @@ export class MessageStore {
         const alive = read.filter(({ message }) => message.expiresAt > now);
         // All places are stale: their messages changed between the search and the read.
         if (alive.length === 0) {
-          assert(++stale < STALE_MAX, "Ready keys lead to messages that are not there.");
+          assert(++stale < STALE_MAX, "Ready keys point to missing messages.");
           continue;
         }
         const change = new MessagesChange(open.partition, this.#engine.nextVersion());

@@ -4,14 +4,14 @@ import { refusalOf } from "../auth/test-request.ts";
 import { parseMessageText } from "./message-xml.ts";
 
 describe("The text of a message", () => {
-  it("is kept as it is, white space too", () => {
+  it("is preserved, including white space", () => {
     for (const text of ["", " ", "\n\t ", "a  b", "日本語 😀", "a > b"]) {
       assert.equal(parse(`<MessageText>${text}</MessageText>`), text);
     }
     assert.equal(parse("<MessageText />"), "");
   });
 
-  it("has its references decoded and line ends made LF", () => {
+  it("has its references decoded and its line ends converted to LF", () => {
     assert.equal(
       parse("<MessageText>&lt;&gt;&amp;&quot;&apos;&#65;&#x1F600;</MessageText>"),
       `<>&"'A😀`,
@@ -20,15 +20,15 @@ describe("The text of a message", () => {
     assert.equal(parse("<MessageText>a\r\nb\rc</MessageText>"), "a\nb\nc");
   });
 
-  it("loses markup that is not escaped and keeps the text in it", () => {
+  it("loses unescaped markup but keeps the text inside it", () => {
     assert.equal(parse("<MessageText>a<b>c<d/></b>e</MessageText>"), "ace");
   });
 
-  it("stands beside elements that nobody knows", () => {
+  it("is read next to unknown elements", () => {
     assert.equal(parse("<A>1</A><MessageText>x</MessageText><B />"), "x");
   });
 
-  it("has at most 65,536 bytes, however they were written", () => {
+  it("has at most 65,536 bytes after decoding", () => {
     assert.equal(parse(`<MessageText>${"x".repeat(65_536)}</MessageText>`).length, 65_536);
     assert.equal(
       parse(`<MessageText><![CDATA[${"&".repeat(65_536)}]]></MessageText>`).length,
@@ -44,7 +44,7 @@ describe("The text of a message", () => {
     }
   });
 
-  it("is refused without its element, in another document, and with forbidden characters", () => {
+  it("is rejected without its element, in another document, and with forbidden characters", () => {
     const refusal = (document: string) => refusalOf(() => parseMessageText(Buffer.from(document)));
     const { code, details } = refusal("<QueueMessage />");
     assert.equal(code, "MissingRequiredXmlNode");

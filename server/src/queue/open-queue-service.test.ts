@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000;
 const TEXT = Buffer.from("x");
 
 describe("The Queue service in the background", () => {
-  it("frees no message by a clock that jumped, and has them all when that is set right", async () => {
+  it("deletes no message while the clock is ahead, so that all are back when it is corrected", async () => {
     const clock = { time: Date.UTC(2026, 6, 31), now: () => clock.time };
     const begunAt = clock.time;
     const queue = { account: "alice", name: "orders" };
@@ -32,8 +32,8 @@ describe("The Queue service in the background", () => {
   });
 
   for (const [what, ageBehindMs] of [
-    ["looks at all queues where expired messages are in the way", 0],
-    ["looks at none for messages that expired by a jump of the clock", 2 * HOUR_MS],
+    ["sweeps all queues if expired messages are in the way of a receive", 0],
+    ["sweeps no queue if messages only seem expired because the clock jumped", 2 * HOUR_MS],
   ] as const) {
     it(what, async () => {
       const clock = { time: Date.UTC(2026, 6, 31), now: () => clock.time };

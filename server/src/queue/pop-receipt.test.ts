@@ -20,7 +20,7 @@ const receipt = fc.record(
 );
 
 describe("A pop receipt", () => {
-  it("travels as letters that need no escape, and tells what it says", () => {
+  it("is encoded in characters that need no escaping, and decodes to its parts", () => {
     fc.assert(
       fc.property(receipt, (each) => {
         const text = printPopReceipt(each);
@@ -30,7 +30,7 @@ describe("A pop receipt", () => {
     );
   });
 
-  it("is malformed when the service cannot have issued it", () => {
+  it("is malformed if the service cannot have issued it", () => {
     const good = printPopReceipt({ generation: 0, expiresAt: 0, nonce: "12345678" });
     const wrong = ["", "garbage", good.slice(1), `${good}A`, `B${good.slice(1)}`, `${good}==`];
     for (const text of [...wrong, good.replace(/.$/, "*"), good.replace(/.$/, "x")]) {
@@ -44,7 +44,7 @@ describe("A pop receipt", () => {
     );
   });
 
-  it("is the present one only with the present nonce", () => {
+  it("is current only with the message's nonce and generation", () => {
     const message = messageOf({ generation: 2, nonce: "12345678" });
     assert.ok(isPresentReceipt(message, message));
     assert.ok(!isPresentReceipt({ ...message, nonce: "12345679" }, message));
@@ -53,7 +53,7 @@ describe("A pop receipt", () => {
 });
 
 describe("A message id", () => {
-  it("is a random GUID, read in any case", () => {
+  it("is a random GUID, parsed in any case", () => {
     const id = toMessageId(Buffer.alloc(24, 0xff));
     assert.equal(printMessageId(id), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     assert.equal(parseMessageId("FFFFFFFF-ffff-4fff-BFFF-ffffffffffff"), id);
@@ -64,7 +64,7 @@ describe("A message id", () => {
 });
 
 describe("A stored message", () => {
-  it("is read as it was written", () => {
+  it("is decoded as it was encoded", () => {
     const message = messageOf({ text: Buffer.from("grüße") });
     const value = Uint8Array.from(encodeMessage(message));
     const key = recordKey(Uint8Array.of(1), message);
@@ -72,7 +72,7 @@ describe("A stored message", () => {
     assert.deepEqual({ ...read, text: Buffer.from(read.text) }, message);
   });
 
-  it("is not taken from an entry that holds none", () => {
+  it("is not decoded from an entry without a message", () => {
     const key = recordKey(Uint8Array.of(1), messageOf({}));
     const entry = { key, value: new Uint8Array(40), version: 1 };
     assert.throws(() => decodeMessage(entry), /not a message/);

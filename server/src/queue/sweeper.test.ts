@@ -30,7 +30,7 @@ class DamagedEngine extends MemoryEngine {
 }
 
 describe("The sweeper", () => {
-  it("frees what has expired, visible or hidden, and nothing else", async () => {
+  it("deletes expired messages, visible or hidden, and no others", async () => {
     const store = await TestStore.open();
     await store.putMany(300, { timeToLiveMs: 1000 });
     await store.putMany(300, { timeToLiveMs: 1000, visibilityTimeoutMs: 900 });
@@ -41,7 +41,7 @@ describe("The sweeper", () => {
     assert.equal((await store.peek()).length, 5);
   });
 
-  it("frees messages that were received and updated before they expired", async () => {
+  it("deletes expired messages that were received or updated before", async () => {
     const store = await TestStore.open();
     await store.putMany(3, { timeToLiveMs: 1000 });
     const [first] = await store.receive(1, 5000);
@@ -52,20 +52,20 @@ describe("The sweeper", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("leaves a queue alone until something in it expires", async () => {
+  it("does not scan a queue until a message in it expires", async () => {
     const store = await TestStore.open();
     await store.put("x", { timeToLiveMs: 60_000 });
     await store.sweeper.sweep();
     store.pass(59_999);
     store.reads.reset();
     await store.sweeper.sweep();
-    assert.equal(store.reads.scans, 1, "only the names are read");
+    assert.equal(store.reads.scans, 1, "the sweeper only lists the queues");
     store.pass(1);
     await store.sweeper.sweep();
     assert.equal(await store.stored(), 0);
   });
 
-  it("is not late for what expires while it looks", async () => {
+  it("deletes a message in time that expires during a sweep", async () => {
     const engine = new SlowEngine();
     const store = await TestStore.open(engine);
     await store.put("x", { timeToLiveMs: 1000 });
@@ -76,7 +76,7 @@ describe("The sweeper", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("looks again after some minutes even if it expected nothing, and at once when it is woken", async () => {
+  it("scans again after five minutes even if it expected nothing, and immediately if it is woken", async () => {
     const store = await TestStore.open();
     await store.sweeper.sweep();
     await store.put("x", { timeToLiveMs: 1 });
@@ -95,7 +95,7 @@ describe("The sweeper", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("looks at once also when it is woken while it looks", async () => {
+  it("scans again immediately if it is woken during a sweep", async () => {
     const engine = new SlowEngine();
     const store = await TestStore.open(engine);
     await store.sweeper.sweep();
@@ -113,7 +113,7 @@ describe("The sweeper", () => {
     assert.equal(await store.stored(), 0);
   });
 
-  it("frees what has expired behind a queue of which it cannot", async () => {
+  it("deletes the expired messages of queues after one that it cannot read", async () => {
     const engine = new DamagedEngine();
     const store = await TestStore.open(engine);
     const { named } = await store.catalog.create("alice", "a-damaged-one", {
@@ -129,7 +129,7 @@ describe("The sweeper", () => {
     await store.sweeper.sweep();
   });
 
-  it("does no harm beside the sweepers of other servers", async () => {
+  it("works alongside the sweepers of other servers", async () => {
     const engine = new MemoryEngine();
     const one = await TestStore.open(engine);
     const other = await TestStore.open(engine);

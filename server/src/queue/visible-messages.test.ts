@@ -17,7 +17,7 @@ describe("Visible messages are found", () => {
     assert.deepEqual(await find(store, 3), [first.id, second.id, soon.id]);
   });
 
-  it("without a look at hidden ones, however many", async () => {
+  it("without reading hidden ones, however many", async () => {
     const store = await TestStore.open();
     await store.putMany(5000, { visibilityTimeoutMs: 1000 });
     const visible = await store.put("visible");
@@ -26,7 +26,7 @@ describe("Visible messages are found", () => {
     assert.equal(store.reads.entries, 1);
   });
 
-  it("behind any number of expired ones, reading a few hundred of them", async () => {
+  it("behind 5,000 expired ones by reading fewer than 300 entries", async () => {
     const store = await TestStore.open();
     await store.putMany(5000, { timeToLiveMs: 1000 });
     const first = await store.put("first");
@@ -35,10 +35,10 @@ describe("Visible messages are found", () => {
     store.reads.reset();
     assert.deepEqual(await find(store, 9), [first.id, second.id]);
     assert.ok(store.reads.entries < 300, `${store.reads.entries} entries were read`);
-    assert.deepEqual(await find(store, 1), [second.id], "the one that expires first will do");
+    assert.deepEqual(await find(store, 1), [second.id], "the one that expires first is found");
   });
 
-  it("even when hidden messages stand in front in the order of expiry, too", async () => {
+  it("even if hidden messages come first in the order of expiry", async () => {
     const store = await TestStore.open();
     await store.putMany(300, { timeToLiveMs: 1000 });
     await store.putMany(1500, { timeToLiveMs: 3000, visibilityTimeoutMs: 2500 });
@@ -47,7 +47,7 @@ describe("Visible messages are found", () => {
     assert.deepEqual(await find(store, 9), [visible.id]);
   });
 
-  it("without passing over the same expired messages twice", async () => {
+  it("without reading the same expired messages twice", async () => {
     const store = await TestStore.open();
     await store.putMany(3000, { timeToLiveMs: 1000 });
     await store.putMany(1500, { timeToLiveMs: 20_000, visibilityTimeoutMs: 19_000 });
@@ -60,7 +60,7 @@ describe("Visible messages are found", () => {
     assert.ok(store.reads.entries < 260, `${store.reads.entries} entries were read`);
   });
 
-  it("in a queue beside one of which it is known where the expired ones end", async () => {
+  it("separately for each queue: one queue's known end of expired messages does not affect another", async () => {
     const store = await TestStore.open();
     await store.putMany(300, { timeToLiveMs: 1000 });
     await store.put("visible");
@@ -70,7 +70,7 @@ describe("Visible messages are found", () => {
     assert.deepEqual(await find(store, 9, beside), []);
   });
 
-  it("wherever a server whose clock is behind has put them, if not at once", async () => {
+  it("within 30 seconds if a server whose clock is behind has put them", async () => {
     const store = await TestStore.open();
     await store.putMany(600, { timeToLiveMs: 1000 });
     store.pass(60_000);
@@ -94,7 +94,7 @@ describe("Visible messages are found", () => {
     assert.equal((await find(store, 9)).length, 0);
   });
 
-  it("with a call for the sweeper when many expired ones are in the way", async () => {
+  it("with a call to the sweeper if 256 expired ones are in the way", async () => {
     const store = await TestStore.open();
     await store.putMany(255, { timeToLiveMs: 1000 });
     store.pass(1000);
