@@ -31,7 +31,7 @@ describe("Appends to one blob", () => {
   });
   afterEach(() => lab.close());
 
-  it("that come together share commits, in the order they came", async () => {
+  it("that arrive together share commits, in the order of arrival", async () => {
     engine.commits = 0;
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, i) => lab.must("PUT", APPEND, { body: text(i) })),
@@ -48,7 +48,7 @@ describe("Appends to one blob", () => {
     await lab.assertTidy();
   });
 
-  it("are let through by the lease's holder alone, and forget a lease that is broken", async () => {
+  it("to a leased blob need the lease id, and end a broken lease", async () => {
     const lease = (headers: Readonly<Record<string, string>>) =>
       lab.must("PUT", "/docs/log?comp=lease", { headers });
     const id = { "x-ms-lease-id": "c9da6455-213d-42c9-9a79-3e9149a57833" };
@@ -66,7 +66,7 @@ describe("Appends to one blob", () => {
     assert.equal(await stateNow(), "available");
   });
 
-  it("that come together leave no ETag that a blob of the name gets later", async () => {
+  it("that arrive together have ETags that no later blob of the same name has", async () => {
     const appends = Array.from({ length: 50 }, () => lab.must("PUT", APPEND, { body: "x" }));
     const etags = (await Promise.all(appends)).map(({ headers }) => headers.get("etag"));
     for (let times = 0; times < 50; times++) {
@@ -77,7 +77,7 @@ describe("Appends to one blob", () => {
     assert.equal(new Set(etags).size, etags.length);
   });
 
-  it("of 100 writers who go on and on leave every record whole, where it was told to be", async () => {
+  it("of 100 concurrent writers store every record whole, at the offset in its answer", async () => {
     const records = new Map<number, string>();
     await Promise.all(
       Array.from({ length: 100 }, async (_, writer) => {
@@ -94,7 +94,7 @@ describe("Appends to one blob", () => {
     assert.equal(body.toString(), inOrder.join(""));
   });
 
-  it("are each judged on what the ones before them left", async () => {
+  it("check their position condition against the state that earlier appends left", async () => {
     const at = (position: number) =>
       lab.send("PUT", APPEND, {
         headers: { "x-ms-blob-condition-appendpos": String(position) },
@@ -107,7 +107,7 @@ describe("Appends to one blob", () => {
     );
   });
 
-  it("of many writers with one ETag let one of them through", async () => {
+  it("of many writers with the same ETag succeed for exactly one", async () => {
     let etag = (await lab.must("HEAD", "/docs/log")).headers.get("etag")!;
     for (let round = 0; round < 5; round++) {
       const answers = await Promise.all(
@@ -121,7 +121,7 @@ describe("Appends to one blob", () => {
     }
   });
 
-  it("of all sizes stand in the blob as they came", async () => {
+  it("of all sizes are stored whole", async () => {
     const sizes = [1, 70_000, 70_000, 131_072, 131_073, 5, 300_000, 7];
     const bodies = sizes.map((size, i) => Buffer.alloc(size, i + 1));
     await Promise.all(bodies.map((body) => lab.must("PUT", APPEND, { body })));
@@ -143,7 +143,7 @@ describe("Appends to one blob", () => {
     await lab.assertTidy();
   });
 
-  it("go on when somebody changes the blob between them", async () => {
+  it("continue if the blob's metadata changes between them", async () => {
     const work: Promise<unknown>[] = [];
     for (let i = 0; i < 50; i++) {
       work.push(lab.must("PUT", APPEND, { body: text(i) }));
@@ -156,7 +156,7 @@ describe("Appends to one blob", () => {
     assert.equal((await lab.must("HEAD", "/docs/log")).headers.get("content-length"), "500");
   });
 
-  it("end at the limit of blocks", async () => {
+  it("are refused beyond the limit of 50,000 blocks", async () => {
     const { blobs } = lab.service.service.context;
     const name = { account: "devstoreaccount1", container: "docs", blob: "log" };
     await blobs.change(name, ({ record }) => ({

@@ -19,14 +19,14 @@ const BLOB: CommittedBlob = {
 };
 
 describe("A page of blobs", () => {
-  it("is in the order of UTF-8 bytes, which is that of code points", async () => {
+  it("is in the order of UTF-8 bytes, which is the order of code points", async () => {
     const names = ["\ufffd", "z", "\u{10000}", "a", "Z", "ä", "a/b", "a!"];
     const engine = await engineWith(names);
     const expected = ["Z", "a", "a!", "a/b", "z", "ä", "\ufffd", "\u{10000}"];
     assert.deepEqual(await listAll(engine, {}), expected);
   });
 
-  it("agrees with a plain list of names, whatever the prefix, delimiter and size", async () => {
+  it("equals a plain list of names for random names, prefixes, delimiters and page sizes", async () => {
     const text = fc.string({
       unit: fc.constantFrom("a", "b", "/", "é", "\u{1f600}"),
       maxLength: 6,
@@ -47,7 +47,7 @@ describe("A page of blobs", () => {
     );
   });
 
-  it("of 100,000 blobs in folders is the same list, page by page of any size", async () => {
+  it("lists 100,000 blobs in folders correctly at any page size", async () => {
     const digits = (n: number) => String(n).padStart(3, "0");
     const names = Array.from(
       { length: 100_000 },
@@ -65,7 +65,7 @@ describe("A page of blobs", () => {
     }
   });
 
-  it("does not read what stands behind a common prefix", async () => {
+  it("does not read the blobs under a common prefix", async () => {
     const names = ["a/", "b/", "c/"].flatMap((folder) =>
       Array.from({ length: 3000 }, (_, i) => `${folder}${i}`),
     );
@@ -76,7 +76,7 @@ describe("A page of blobs", () => {
     assert.equal(engine.visited, 4);
   });
 
-  it("ends after a number of bytes, but not before its first entry", async () => {
+  it("ends at its maximum of bytes, but not before its first entry", async () => {
     const names = Array.from({ length: 50 }, (_, i) => `${"long".repeat(20)}/${i}`);
     const engine = await engineWith(names);
     for (const bytesMax of [1, 100, 1000, 1_000_000]) {
@@ -88,7 +88,7 @@ describe("A page of blobs", () => {
     assert.equal((await page(engine, folders)).next, undefined);
   });
 
-  it("shows uncommitted blobs only when they are asked for, prefixes of them likewise", async () => {
+  it("contains uncommitted blobs and their prefixes only if they are requested", async () => {
     const engine = await engineWith(["b"]);
     await fill(engine, ["a", "c/1", "d/1"], "uncommitted");
     await fill(engine, ["d/2"], "committed");
@@ -97,7 +97,7 @@ describe("A page of blobs", () => {
     assert.deepEqual(all, ["a", "b", "c/", "d/"]);
   });
 
-  it("never repeats or skips a blob while others come and go", async () => {
+  it("repeats and skips no blob if others are added between pages", async () => {
     const engine = await engineWith(["b", "d", "f", "h"]);
     const first = await page(engine, { max: 2 });
     await fill(engine, ["a", "c", "e"], "committed");

@@ -114,7 +114,7 @@ export class BlobStore {
   async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
     if (await this.#hasLetGo(name, id, kind)) return;
     const { account, container, blob: path } = name;
-    const text = `The ${kind} ${id} of ${account}/${container}/${path} is not there.`;
+    const text = `The ${kind} ${id} of ${account}/${container}/${path} is missing.`;
     throw new EngineError("Corrupt", text);
   }
 
@@ -212,7 +212,7 @@ export class BlobStore {
       return true;
     }
     if (result.failedCheck >= ownChecks) {
-      throw new EngineError("Unavailable", "What was stored was taken for left over, and freed.");
+      throw new EngineError("Unavailable", "The stored content was taken for left over and freed.");
     }
     return false;
   }

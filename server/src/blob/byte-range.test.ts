@@ -27,13 +27,13 @@ describe("A range of bytes", () => {
     });
   }
 
-  it("cannot be had of an empty blob", () => {
+  it("of an empty blob is refused", () => {
     assert.equal(clipped({ Range: "bytes=0-" }, 0), "refused");
     const { headers } = refusalOf(() => clipRange({ first: 0, last: 3 }, 0));
     assert.deepEqual(headers, [["Content-Range", "bytes */0"]]);
   });
 
-  it("is taken from x-ms-range before Range", () => {
+  it("comes from x-ms-range in preference to Range", () => {
     assert.equal(clipped({ Range: "bytes=0-0", "x-ms-range": "bytes=1-2" }, 11), "1-3");
   });
 });

@@ -25,7 +25,7 @@ const OTHER = Buffer.alloc(1000, 2);
 const LIST = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";
 const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };
 
-describe("A blob that changes between two looks at it", () => {
+describe("A blob that changes between two reads of a request", () => {
   let engine: InterruptedEngine;
   let lab: BlobLab;
 
@@ -37,7 +37,7 @@ describe("A blob that changes between two looks at it", () => {
   });
   afterEach(() => lab.close());
 
-  it("is read as it is then", async () => {
+  it("is returned as it is after the change", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     const row = await rowKey();
     engine.before({ get: row }, () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER }));
@@ -45,7 +45,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.ok(engine.wasInterrupted);
   });
 
-  it("is not created in a container that another server has removed and made anew", async () => {
+  it("is created in the new container if another server has recreated the container", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     const change = async () => {
       await lab.must("DELETE", "/docs?restype=container");
@@ -64,7 +64,7 @@ describe("A blob that changes between two looks at it", () => {
   });
 
   // The request has read which draft there is; before its scan, the whole draft is freed.
-  it("has its blocks chosen from what it is then", async () => {
+  it("has its blocks chosen from its state after the change", async () => {
     await putBlocks();
     engine.before({ scan: await draftId() }, commitAndFree);
     const body = "<BlockList><Latest>BBBB</Latest></BlockList>";
@@ -74,7 +74,7 @@ describe("A blob that changes between two looks at it", () => {
     await lab.assertTidy();
   });
 
-  it("has its committed blocks chosen, and listed, from what it is then", async () => {
+  it("has its committed blocks chosen, and listed, from its state after the change", async () => {
     const commit = (blocks: string) =>
       lab.send("PUT", "/docs/a?comp=blocklist", { body: `<BlockList>${blocks}</BlockList>` });
     const interrupted = async () => {
@@ -97,7 +97,7 @@ describe("A blob that changes between two looks at it", () => {
     await lab.assertTidy();
   });
 
-  it("has its blocks listed as they are then", async () => {
+  it("has its blocks listed as they are after the change", async () => {
     await putBlocks();
     engine.before({ scan: await draftId() }, commitAndFree);
     const { body } = await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=all");
@@ -107,7 +107,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.ok(!uncommitted.includes("<Name>"));
   });
 
-  it("is copied as it is then", async () => {
+  it("is copied as it is after the change", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     const change = () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
     engine.before({ get: await rowKey() }, change);
@@ -117,7 +117,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.deepEqual((await lab.must("GET", "/docs/b")).body, OTHER);
   });
 
-  it("is copied onto itself as it is then, and judged so", async () => {
+  it("is copied onto itself as it is after the change, which the source conditions apply to", async () => {
     const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
     const change = () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
     const interrupted = async () => {
@@ -142,7 +142,7 @@ describe("A blob that changes between two looks at it", () => {
     await lab.assertTidy();
   });
 
-  it("is not looked at any more when a call would be over", async () => {
+  it("is not read again after the time limit of a call", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     const looks = await everyLook(
       async () => ({ get: await rowKey() }),
@@ -152,7 +152,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.equal(looks, 2);
   });
 
-  it("has its blocks not looked at any more when a call would be over", async () => {
+  it("has its blocks not read again after the time limit of a call", async () => {
     await putBlocks();
     const lists = "/docs/a?comp=blocklist&blocklisttype=all";
     const looks = await everyLook(
@@ -163,7 +163,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.equal(looks, 2);
   });
 
-  it("is told as corrupt at once where blocks of its first list cannot be read", async () => {
+  it("is reported as corrupt immediately if its uncommitted blocks cannot be read", async () => {
     await putBlocks();
     engine.before({ scan: await draftId() }, async () => {
       throw new EngineError("Corrupt", "A page is damaged.");
@@ -171,7 +171,7 @@ describe("A blob that changes between two looks at it", () => {
     await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
   });
 
-  it("is told as corrupt where what it refers to is gone for good", async () => {
+  it("is reported as corrupt if its content is lost, until it is replaced", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     await lose(await rowKey());
     await lab.refused("500 InternalError", "GET", "/docs/a");
@@ -179,7 +179,7 @@ describe("A blob that changes between two looks at it", () => {
     assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
   });
 
-  it("is told as corrupt where the head of its draft is gone for good", async () => {
+  it("is reported as corrupt if the head of its draft is lost, until it is replaced", async () => {
     await putBlocks();
     await lose(draftHeadKey(await draftId()));
     const block = "/docs/a?comp=block&blockid=CCCC";
@@ -201,7 +201,7 @@ describe("A blob that changes between two looks at it", () => {
   ): Promise<number> {
     let looks = 0;
     const interrupt = async () => {
-      assert(++looks <= 9, "It goes on and on.");
+      assert(++looks <= 9, "The request retries without end.");
       lab.clock.ms += CALL_MS_MAX / 2 + 1;
       await change();
       engine.before(await next(), interrupt);
@@ -249,8 +249,8 @@ describe("A blob that changes between two looks at it", () => {
   }
 });
 
-describe("A blob that others change again and again", () => {
-  it("is not changed any more when a call would be over", async () => {
+describe("A blob that other requests keep changing", () => {
+  it("is not changed after the time limit of a call", async () => {
     const clock = new LabClock();
     const engine = new LosingEngine({ clock });
     const lab = await BlobLab.open({ clock, engine });

@@ -9,7 +9,7 @@ const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */
 const LARGE = Buffer.alloc(300_000, 2);
 
-describe("What blobs let go of", () => {
+describe("Content of blobs", () => {
   let lab: BlobLab;
 
   beforeEach(async () => {
@@ -25,7 +25,7 @@ describe("What blobs let go of", () => {
     [LARGE, LARGE],
     [LARGE, Buffer.alloc(0)],
   ] as const) {
-    it(`is freed when ${before.length} bytes are replaced by ${after.length}`, async () => {
+    it(`is freed if ${before.length} bytes are replaced by ${after.length}`, async () => {
       await lab.must("PUT", "/docs/a", { headers: BLOCK, body: before });
       await lab.must("PUT", "/docs/a", { headers: BLOCK, body: after });
       await lab.assertTidy();
@@ -35,7 +35,7 @@ describe("What blobs let go of", () => {
     });
   }
 
-  it("is freed when an append blob goes, whatever its blocks were", async () => {
+  it("is freed if an append blob is deleted, whatever the sizes of its blocks", async () => {
     await lab.must("PUT", "/docs/log", { headers: APPEND });
     for (const body of [SMALL, LARGE, SMALL]) {
       await lab.must("PUT", "/docs/log?comp=appendblock", { body });
@@ -45,7 +45,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("is freed when blocks are replaced, passed over, or dropped with their blob", async () => {
+  it("is freed if blocks are replaced, left out of a list, or deleted with their blob", async () => {
     await putBlock("AAAA", LARGE);
     await putBlock("AAAA", SMALL);
     await putBlock("BBBB", LARGE);
@@ -60,7 +60,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("is freed when two requests replace one block at once", async () => {
+  it("is freed if two requests replace a block concurrently", async () => {
     const { engine } = lab;
     await putBlock("AAAA", LARGE);
     const commit = engine.commit.bind(engine);
@@ -75,7 +75,7 @@ describe("What blobs let go of", () => {
     assert.ok((await lab.must("GET", "/docs/a")).body.equals(SMALL));
   });
 
-  it("stays while it lives on in the next list of blocks, however late the last one is freed", async () => {
+  it("stays while a newer block list contains it, even if an older list is freed later", async () => {
     await putBlock("AAAA", LARGE);
     await putList("AAAA");
     for (const id of ["BBBB", "CCCC", "DDDD"]) {
@@ -91,7 +91,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("stays in the last list while the first of three is read, and after that", async () => {
+  it("stays while the first of three block lists is read, and afterwards in the last list", async () => {
     await putBlock("AAAA", LARGE);
     await putList("AAAA");
     const { blobs, contents } = lab.service.service.context;
@@ -109,7 +109,7 @@ describe("What blobs let go of", () => {
     assert.ok((await lab.must("GET", "/docs/a")).body.equals(Buffer.concat([LARGE, SMALL])));
   });
 
-  it("is freed whichever of two notes a collector happens to see first", async () => {
+  it("is freed in whatever order a collector reads two notes", async () => {
     await putBlock("AAAA", LARGE);
     await putList("AAAA");
     await putBlock("BBBB", SMALL);
@@ -119,7 +119,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("of a copy is the copy's own", async () => {
+  it("is not shared between a copy and its source", async () => {
     const source = { "x-ms-copy-source": `${ROOT}/docs/a` };
     for (const body of [SMALL, LARGE]) {
       await lab.must("PUT", "/docs/a", { headers: BLOCK, body });
@@ -140,7 +140,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("goes with a container", async () => {
+  it("is freed if its container is deleted", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
     await lab.must("PUT", "/docs/b", { headers: BLOCK, body: SMALL });
     await putBlock("AAAA", LARGE);
@@ -151,7 +151,7 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
-  it("stays while it is read, and no longer", async () => {
+  it("stays while it is being read, and is then freed", async () => {
     for (const prepare of [
       () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE }),
       async () => {
@@ -177,7 +177,7 @@ describe("What blobs let go of", () => {
     }
   });
 
-  it("is freed though the system does not delete one of many", async () => {
+  it("is freed even if the system fails to delete one of many", async () => {
     const contents = new WatchedContentStore();
     const stubborn = await BlobLab.open({ contents });
     const { ids, notes } = stubborn.service.service.context;
@@ -198,7 +198,7 @@ describe("What blobs let go of", () => {
     await stubborn.close();
   });
 
-  it("is freed by the next collector when this one is killed at any commit", async () => {
+  it("is freed by the next collector if this one is killed at any commit", async () => {
     for (let commits = 0, isKilled = true; isKilled; commits++) {
       const engine = new MortalEngine();
       const contents = new WatchedContentStore();

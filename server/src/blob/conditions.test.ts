@@ -61,7 +61,7 @@ describe("The conditions of a read", () => {
     });
   }
 
-  it("tell both validators of what the reader has", () => {
+  it("that fail with 304 return both validators", () => {
     const conditions = readConditions(request({ "if-none-match": ETAG }));
     assert.throws(
       () => checkReadConditions(conditions, MODIFIED),
@@ -76,7 +76,7 @@ describe("The conditions of a read", () => {
     assert.equal(lastModifiedOf(MODIFIED), THEN);
   });
 
-  it("cannot ask what is there not to be there", () => {
+  it("cannot be If-None-Match: * on an existing blob", () => {
     const conditions = readConditions(request({ "if-none-match": "*" }));
     assert.equal(
       outcomeOf(() => checkReadConditions(conditions, MODIFIED)),
@@ -105,7 +105,7 @@ describe("The conditions of a write", () => {
     [{ "if-match": ETAG, "if-unmodified-since": BEFORE }, "ok", "412"],
   ];
   for (const [headers, present, absent] of WRITES) {
-    it(`${print(headers)}: ${present}, and ${absent} where there is nothing`, () => {
+    it(`${print(headers)}: ${present}, and ${absent} if there is no blob`, () => {
       const conditions = writeConditions(request(headers));
       for (const [modified, expected] of [
         [MODIFIED, present],
@@ -140,7 +140,7 @@ describe("The conditions of a write", () => {
     });
   }
 
-  it("cannot be about tags", () => {
+  it("cannot be on tags", () => {
     assert.equal(
       outcomeOf(() => writeConditions(request({ "x-ms-if-tags": "a = 'b'" }))),
       "501 NotImplemented",
@@ -149,7 +149,7 @@ describe("The conditions of a write", () => {
 });
 
 describe("The conditions of a copy's source", () => {
-  it("stand in headers of their own, and are refused with a code of their own", () => {
+  it("have their own headers and error code", () => {
     const check = (headers: Headers) =>
       outcomeOf(() => checkSourceConditions(sourceConditions(request(headers)), MODIFIED));
     assert.equal(check({ "if-match": OTHER }), "ok");

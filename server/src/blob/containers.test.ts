@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(() => lab.close());
 
 describe("A container", () => {
-  it("keeps metadata and public access, and has validators of its own", async () => {
+  it("stores metadata and public access, and has its own validators", async () => {
     const created = await lab.must("PUT", DOCS, {
       headers: { "x-ms-meta-Owner": "ops", "x-ms-blob-public-access": "container" },
     });
@@ -33,7 +33,7 @@ describe("A container", () => {
     assert.equal((await lab.must("GET", DOCS)).headers.get("etag"), changed.headers.get("etag"));
   });
 
-  it("has a name that is allowed, or one of two special ones", async () => {
+  it("has a valid name, $root or $web", async () => {
     for (const name of ["$root", "$web", "a-b", "000"]) {
       await lab.must("PUT", `/${name}?restype=container`);
     }
@@ -50,7 +50,7 @@ describe("A container", () => {
     await lab.refused("400 InvalidUri", "PUT", "/$root/a/b", { headers: BLOCK });
   });
 
-  it("is refused with encryption of its own", async () => {
+  it("is refused with its own encryption scope or an invalid access level", async () => {
     for (const headers of [
       { "x-ms-default-encryption-scope": "mine" },
       { "x-ms-deny-encryption-scope-override": "true" },
@@ -81,7 +81,7 @@ describe("A container", () => {
     await lab.refused("400 InvalidXmlDocument", "PUT", acl, { body: "<a/>" });
   });
 
-  it("takes no policies, as its service no properties, with the MD5 of something else", async () => {
+  it("refuses access policies with a wrong Content-MD5, as the service refuses properties", async () => {
     await lab.must("PUT", DOCS);
     const headers = { "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
     for (const path of [`${DOCS}&comp=acl`, "/?restype=service&comp=properties"]) {
@@ -89,7 +89,7 @@ describe("A container", () => {
     }
   });
 
-  it("is deleted by the holder of its lease alone, other things anybody does", async () => {
+  it("is deleted only with its lease id, which other operations do not need", async () => {
     await lab.must("PUT", DOCS);
     const lease = (headers: Record<string, string>) =>
       lab.send("PUT", `${DOCS}&comp=lease`, { headers });
@@ -124,7 +124,7 @@ describe("A container", () => {
     await lab.refused("404 ContainerNotFound", "GET", DOCS);
   });
 
-  it("is bound by the dates of its conditions", async () => {
+  it("checks date conditions, and ignores If-Match when it is deleted", async () => {
     await lab.must("PUT", DOCS);
     const before = "Fri, 31 Jul 2026 17:59:59 GMT";
     const now = "Fri, 31 Jul 2026 18:00:00 GMT";
@@ -139,7 +139,7 @@ describe("A container", () => {
     await lab.must("DELETE", DOCS, { headers: { "If-Match": '"other"' } });
   });
 
-  it("forgets all blobs when it is deleted, and its name is free at once", async () => {
+  it("loses all blobs when it is deleted, and can be created again immediately", async () => {
     await lab.must("PUT", DOCS);
     await lab.must("PUT", "/docs/a", { headers: BLOCK });
     await lab.must("DELETE", DOCS);
@@ -153,7 +153,7 @@ describe("A container", () => {
 });
 
 describe("Public access", () => {
-  it("is refused as a whole where it is forbidden", async () => {
+  it("is refused to containers and requests if the server forbids it", async () => {
     const strict = await BlobLab.open({ allowsPublicAccess: false });
     await strict.refused("409 PublicAccessNotPermitted", "PUT", DOCS, {
       headers: { "x-ms-blob-public-access": "blob" },
@@ -171,7 +171,7 @@ describe("Public access", () => {
 });
 
 describe("Lists", () => {
-  it("of containers tell what there is", async () => {
+  it("of containers have pages, prefixes and metadata", async () => {
     for (const name of ["bbb", "aaa", "abc"]) {
       await lab.must("PUT", `/${name}?restype=container`, { headers: { "x-ms-meta-N": name } });
     }
@@ -189,7 +189,7 @@ describe("Lists", () => {
     await lab.refused("400 OutOfRangeQueryParameterValue", "GET", "/?comp=list&maxresults=0");
   });
 
-  it("of blobs repeat what was asked, and begin where they are told", async () => {
+  it("of blobs repeat the request's parameters, and begin at startFrom or the marker", async () => {
     await lab.must("PUT", DOCS);
     for (const name of ["a", "b", "c/1", "c/2"]) {
       await lab.must("PUT", `/docs/${name}`, { headers: BLOCK });
@@ -218,7 +218,7 @@ describe("Lists", () => {
 });
 
 describe("A lease of a blob", () => {
-  it("outlives a restart, and ends by the clock", async () => {
+  it("survives a restart, and ends at its time", async () => {
     await lab.must("PUT", DOCS);
     await lab.must("PUT", "/docs/a", { headers: BLOCK });
     const etag = (await lab.must("HEAD", "/docs/a")).headers.get("etag");
@@ -247,7 +247,7 @@ describe("A lease of a blob", () => {
     await again.close();
   });
 
-  it("may be asked for, and broken, at the limits of its times", async () => {
+  it("may be acquired and broken with the shortest and longest times", async () => {
     await lab.must("PUT", DOCS);
     await lab.must("PUT", "/docs/a", { headers: BLOCK });
     for (const seconds of ["15", "60"]) {
@@ -263,7 +263,7 @@ describe("A lease of a blob", () => {
     }
   });
 
-  it("asked for in a way that is none is refused", async () => {
+  it("is refused if its headers are missing or invalid", async () => {
     await lab.must("PUT", DOCS);
     await lab.must("PUT", "/docs/a", { headers: BLOCK });
     for (const [headers, expected] of [

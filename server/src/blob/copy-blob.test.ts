@@ -21,7 +21,7 @@ describe("Copy Blob", () => {
   });
   afterEach(() => lab.close());
 
-  it("takes content and properties along, and metadata unless it is given", async () => {
+  it("copies content and properties, and metadata unless the request has its own", async () => {
     await copy("to");
     const first = (await lab.must("HEAD", "/docs/to")).headers;
     assert.equal(first.get("content-type"), "text/plain");
@@ -38,7 +38,7 @@ describe("Copy Blob", () => {
     assert.equal((await lab.must("HEAD", "/docs/to")).headers.get("x-ms-copy-id"), undefined);
   });
 
-  it("has the access tier that it asks for, or that of its source", async () => {
+  it("uses the requested access tier, or else the source's", async () => {
     for (const [tier, expected] of [
       ["Cool", "Cool"],
       ["", "Hot"],
@@ -49,7 +49,7 @@ describe("Copy Blob", () => {
     }
   });
 
-  it("takes the list of committed blocks along, not those that wait", async () => {
+  it("copies the list of committed blocks, but no uncommitted blocks", async () => {
     await lab.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: "x" });
     await lab.must("PUT", "/docs/blocks?comp=blocklist", {
       body: "<BlockList><Latest>AAAA</Latest></BlockList>",
@@ -61,7 +61,7 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("takes every block along, whatever their lengths", async () => {
+  it("copies every block, whatever their lengths", async () => {
     const lengths = [1, 131_072, 131_073, 131_072, 131_072, 7, 300_000, 2, 3];
     const blocks = lengths.map((length, i) => Buffer.alloc(length, `${i}`));
     const ids = blocks.map((_, i) => Buffer.from(`block ${i}`).toString("base64"));
@@ -80,7 +80,7 @@ describe("Copy Blob", () => {
     assert.ok(copied.body.equals(Buffer.concat(order.map((i) => blocks[i]!))));
   });
 
-  it("stores a block once, however often its list contains it", async () => {
+  it("stores a block once, however often the block list contains it", async () => {
     await lab.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: "ab" });
     const body = `<BlockList>${"<Latest>AAAA</Latest>".repeat(250)}</BlockList>`;
     await lab.must("PUT", "/docs/blocks?comp=blocklist", { body });
@@ -92,7 +92,7 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("of an append blob goes on where it was, unsealed unless told", async () => {
+  it("of an append blob can be appended to, unless x-ms-seal-blob seals it", async () => {
     await lab.must("PUT", "/docs/log", { headers: APPEND });
     for (const body of ["a", "bb"]) await lab.must("PUT", "/docs/log?comp=appendblock", { body });
     await lab.must("PUT", "/docs/log?comp=seal");
@@ -108,7 +108,7 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("onto itself changes metadata and drops blocks that wait", async () => {
+  it("onto itself changes metadata and drops uncommitted blocks", async () => {
     await lab.must("PUT", "/docs/from?comp=block&blockid=AAAA", { body: "x" });
     await copy("from", { headers: { "x-ms-meta-b": "2" } });
     assert.equal((await lab.must("GET", "/docs/from")).body.toString(), "hello world");
@@ -117,7 +117,7 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("waits for nothing: From URL tells the checksums, and checks those it is told", async () => {
+  it("with x-ms-requires-sync returns checksums; a given MD5 is checked; there is no pending copy to abort", async () => {
     const headers = { "x-ms-requires-sync": "true" };
     const md5 = "XrY7u+Ae7tCTyyK7j1rNww==";
     const answer = await copy("to", { headers: { ...headers, "x-ms-source-content-md5": md5 } });
@@ -148,7 +148,7 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("is bound by the leases and conditions of both", async () => {
+  it("checks the target's lease and the conditions on both blobs", async () => {
     await copy("to");
     const lease = (seconds: string) =>
       lab.must("PUT", "/docs/to?comp=lease", {
@@ -175,7 +175,7 @@ describe("Copy Blob", () => {
     }
   });
 
-  it("is of a blob of this account, however it is addressed", async () => {
+  it("accepts any URL of a blob in the same account, and no others", async () => {
     for (const url of [
       `${ROOT}/docs/from`,
       "http://localhost:10000/devstoreaccount1/docs/from",

@@ -23,7 +23,7 @@ describe("A page of another origin", () => {
   });
   after(() => lab.close());
 
-  it("may ask without credentials what it may do, of blobs that are not there too", async () => {
+  it("may send a preflight without credentials, even for a missing blob", async () => {
     const { status, headers } = await preflight("/docs/nothing", "PUT", "x-ms-blob-type");
     assert.equal(status, 200);
     assert.equal(headers.get("access-control-allow-origin"), ORIGIN);
@@ -33,7 +33,7 @@ describe("A page of another origin", () => {
     assert.equal(headers.get("access-control-allow-credentials"), "true");
   });
 
-  it("is told what it may not do", async () => {
+  it("is refused methods and headers that no rule allows", async () => {
     assert.equal((await preflight("/docs/a", "DELETE")).status, 403);
     assert.equal((await preflight("/docs/a", "PUT", "authorization")).status, 403);
     await lab.refused("400 InvalidHeaderValue", "OPTIONS", "/docs/a", {
@@ -41,7 +41,7 @@ describe("A page of another origin", () => {
     });
   });
 
-  it("sees the headers that are exposed, on errors too", async () => {
+  it("receives the CORS headers, on errors as well", async () => {
     for (const [path, status] of [
       ["/docs/a", 200],
       ["/docs/nothing", 404],
@@ -58,7 +58,7 @@ describe("A page of another origin", () => {
     }
   });
 
-  it("sees the length of an answer, were it 0, but of one that has none", async () => {
+  it("may read the Content-Length of an answer, even if it is 0, but not of an answer without one", async () => {
     for (const [method, headers, status, isTold] of [
       ["PUT", { "x-ms-blob-type": "BlockBlob" }, 201, true],
       ["GET", { "If-Modified-Since": new Date(lab.clock.ms).toUTCString() }, 304, false],

@@ -26,7 +26,7 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
-  it("are dropped by the work in the background, once it was started", async () => {
+  it("are dropped by the background work after it has been started", async () => {
     await putBlock("a", "AAAA");
     lab.clock.ms += 8 * DAY_MS;
     lab.service.draftExpiry.start();
@@ -38,7 +38,7 @@ describe("Uncommitted blocks", () => {
     assert.equal(status, 404);
   });
 
-  it("leave the blob that is there, and may be put again", async () => {
+  it("are dropped without the committed blob, and may be put again", async () => {
     await lab.must("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: LARGE });
     await putBlock("a", "AAAA");
     await after(8);
@@ -51,7 +51,7 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
-  it("go blob by blob, each at its own time", async () => {
+  it("are dropped for each blob at its own time", async () => {
     for (const name of ["a", "b", "c"]) {
       await putBlock(name, "AAAA");
       await after(1);
@@ -67,7 +67,7 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
-  it("stay where one more comes while they are being dropped", async () => {
+  it("stay if another is put while they are being dropped", async () => {
     await putBlock("a", "AAAA");
     const { engine } = lab;
     const commit = engine.commit.bind(engine);
@@ -82,7 +82,7 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
-  it("stay where the clock alone says that it is a week later", async () => {
+  it("stay if only the clock was set ahead a week", async () => {
     const { clock, engine } = lab;
     const other = await BlobLab.open({ engine, clock, ageClock: new LabClock() });
     await putBlock("a", "AAAA");
@@ -92,7 +92,7 @@ describe("Uncommitted blocks", () => {
     await other.close();
   });
 
-  it("of a container that is gone go with it", async () => {
+  it("are freed with a deleted container", async () => {
     await putBlock("a", "AAAA");
     await lab.must("DELETE", "/docs?restype=container");
     await after(8);
@@ -100,7 +100,7 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
-  it("go also where one before them cannot, as of an account that is no longer served", async () => {
+  it("are dropped even if an earlier draft belongs to an account that is no longer served", async () => {
     const { engine } = lab;
     const version = engine.nextVersion();
     const name = { account: "gone", container: "docs", blob: "a" };

@@ -40,13 +40,13 @@ const BACKGROUND: Readonly<Record<string, Act>> = {
 };
 
 const BLOBS: Readonly<Record<string, (lab: BlobLab) => Promise<void>>> = {
-  async "of blocks, with others uncommitted"(lab) {
+  async "a block blob with uncommitted blocks"(lab) {
     await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: small("1") });
     await lab.must("PUT", "/docs/a?comp=block&blockid=BBBB", { body: large("2") });
     await lab.must("PUT", "/docs/a?comp=blocklist", listOf(["AAAA", "BBBB", "AAAA"]));
     await lab.must("PUT", "/docs/a?comp=block&blockid=CCCC", { body: large("3") });
   },
-  async "that was appended to"(lab) {
+  async "an append blob"(lab) {
     await lab.must("PUT", "/docs/a", { headers: APPEND });
     await lab.must("PUT", "/docs/a?comp=appendblock", { body: small("1") });
     await lab.must("PUT", "/docs/a?comp=appendblock", { body: large("2") });
@@ -58,9 +58,9 @@ const BLOBS: Readonly<Record<string, (lab: BlobLab) => Promise<void>>> = {
  * killed, or another process may act on the same blob. The result must be as if one had acted after the
  * other, with nothing missing and nothing left over.
  */
-describe("At each step of what is done to a blob", () => {
+describe("At each step of an operation on a blob", () => {
   for (const [blob, make] of Object.entries(BLOBS)) {
-    it(`its process may be killed: ${blob}`, async () => {
+    it(`the process may be killed: ${blob}`, async () => {
       for (const [name, act] of Object.entries(ACTS)) {
         const before = await inTurn(make, []);
         const after = await inTurn(make, [act]);
@@ -81,7 +81,7 @@ describe("At each step of what is done to a blob", () => {
       }
     });
 
-    it(`another process may come between: ${blob}`, async () => {
+    it(`another process may operate on the blob: ${blob}`, async () => {
       for (const [name, act] of Object.entries(ACTS)) {
         for (const [rival, other] of Object.entries({ ...ACTS, ...BACKGROUND })) {
           const orders = [await inTurn(make, [act, other]), await inTurn(make, [other, act])];

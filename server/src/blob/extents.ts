@@ -114,7 +114,7 @@ export async function* readExtents(
 
 /** Another process freed it during the read, because the blob has changed. */
 export function gone(id: string): EngineError {
-  return new EngineError("Unavailable", `Content ${id} is not there any more.`);
+  return new EngineError("Unavailable", `Content ${id} no longer exists.`);
 }
 
 async function readBatch(

@@ -40,7 +40,7 @@ describe("Get Blob", () => {
     });
   }
 
-  it("refuses ranges behind the end, and every range of nothing", async () => {
+  it("refuses ranges after the end, and every range of an empty blob", async () => {
     const answer = await lab.refused("416 InvalidRange", "GET", "/docs/hello", {
       headers: { Range: "bytes=11-" },
     });
@@ -50,7 +50,7 @@ describe("Get Blob", () => {
     });
   });
 
-  it("answers a range of what If-Range names, and all of a blob that has changed", async () => {
+  it("returns a range if If-Range matches the ETag, and the whole blob otherwise", async () => {
     const { headers } = await lab.must("GET", "/docs/hello");
     const etag = `${headers.get("etag")}`;
     for (const [ifRange, status] of [
@@ -81,7 +81,7 @@ describe("Get Blob", () => {
     assert.equal(answer.status, 200);
   });
 
-  it("sums a range when asked to, up to 4 MiB", async () => {
+  it("returns the MD5 or CRC64 of a range of up to 4 MiB on request", async () => {
     const get = (headers: Record<string, string>) => lab.must("GET", "/docs/hello", { headers });
     const range = { "x-ms-range": "bytes=0-4" };
     const md5 = (await get({ ...range, "x-ms-range-get-content-md5": "true" })).headers;
@@ -108,7 +108,7 @@ describe("Get Blob", () => {
     }
   });
 
-  it("puts content into a structured message when asked to", async () => {
+  it("returns a structured message on request", async () => {
     const headers = { "x-ms-structured-body": "XSM/1.0; properties=crc64" };
     const answer = await lab.must("GET", "/docs/hello", { headers });
     assert.equal(answer.headers.get("content-length"), "50");
@@ -121,7 +121,7 @@ describe("Get Blob", () => {
     assert.equal(part.body.subarray(23, 28).toString(), "world");
   });
 
-  it("is missing whatever a reader knows of it", async () => {
+  it("answers BlobNotFound for a missing blob, whatever its conditions", async () => {
     for (const header of ["If-Match", "If-None-Match"]) {
       for (const etag of ["*", '"0x8DECF0000000000"']) {
         const headers = { [header]: etag };
@@ -130,7 +130,7 @@ describe("Get Blob", () => {
     }
   });
 
-  it("knows no snapshots and no versions", async () => {
+  it("finds no snapshots or versions", async () => {
     for (const path of ["/docs/hello?snapshot=2026-01-01", "/docs/hello?versionid=1"]) {
       for (const method of ["GET", "HEAD", "DELETE"]) {
         await lab.refused("404 BlobNotFound", method, path);
@@ -140,7 +140,7 @@ describe("Get Blob", () => {
     }
   });
 
-  it("shows one version however long it takes, or breaks off", async () => {
+  it("returns one version while the blob is replaced during the read", async () => {
     const large = Buffer.alloc(3 * 1_048_576, 1);
     await lab.put("/docs/replaced", { body: large });
     const { blobs, contents } = lab.service.service.context;

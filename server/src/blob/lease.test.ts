@@ -48,12 +48,12 @@ const ACTIONS: readonly [string, LeaseAction, readonly string[]][] = [
     ["leased b", PRESENT, PRESENT, "leased b", "leased b"],
   ],
   [
-    "break at once",
+    "break immediately",
     { action: "break", periodSeconds: 0 },
     [ABSENT, "broken a", "broken a", "broken a", "broken a"],
   ],
   [
-    "break after a while",
+    "break after 10 seconds",
     { action: "break", periodSeconds: 10 },
     [ABSENT, "breaking a", "breaking a", "broken a", "broken a"],
   ],
@@ -63,7 +63,7 @@ const ACTIONS: readonly [string, LeaseAction, readonly string[]][] = [
     [ABSENT, "leased b", "LeaseIsBreakingAndCannotBeChanged", ABSENT, ABSENT],
   ],
   [
-    "change to the current id, once more",
+    "change to the current id again",
     { action: "change", id: B, proposedId: A },
     [ABSENT, "leased a", "LeaseIsBreakingAndCannotBeChanged", ABSENT, ABSENT],
   ],
@@ -116,7 +116,7 @@ describe("A lease", () => {
     }
   }
 
-  it("expires, and is broken, when its time is over and not before", () => {
+  it("expires, or is broken, exactly when its time is over", () => {
     const fixed = actOnLease(undefined, { action: "acquire", seconds: 15, proposedId: A }, NOW);
     assert.equal(leaseState(fixed, NOW + 15 * SECOND - 1), "leased");
     assert.equal(leaseState(fixed, NOW + 15 * SECOND), "expired");
@@ -125,12 +125,12 @@ describe("A lease", () => {
     assert.equal(leaseState(breaking, NOW + 10 * SECOND), "broken");
   });
 
-  it("keeps the duration it was acquired for when it is renewed", () => {
+  it("keeps its duration when it is renewed", () => {
     const renewed = actOnLease(LEASES.leased, { action: "renew", id: A }, NOW);
     assert.deepEqual(renewed, { id: A, seconds: 30, endsAt: NOW + 30 * SECOND });
   });
 
-  it("is broken when it would have ended, or at once if it has no end", () => {
+  it("is broken after the break period or at its end, whichever is sooner, and immediately if infinite without a period", () => {
     for (const [state, periodSeconds, expected] of [
       ["leased", undefined, 20],
       ["leased", 10, 10],
@@ -148,7 +148,7 @@ describe("A lease", () => {
     }
   });
 
-  it("tells its state in headers, and its kind while it is active", () => {
+  it("has headers for its state, and for its duration while it is leased", () => {
     const text = (state: State) => leaseHeaders(LEASES[state], NOW).join(" ");
     assert.equal(
       text("leased"),
@@ -159,7 +159,7 @@ describe("A lease", () => {
     assert.equal(text("broken"), "x-ms-lease-status unlocked x-ms-lease-state broken");
   });
 
-  it("tells the same in lists", () => {
+  it("has list elements equal to the headers", () => {
     for (const state of [
       "available",
       "leased",
@@ -178,7 +178,7 @@ describe("A lease", () => {
     }
   });
 
-  it("is gone after a write when it holds nobody off any more", () => {
+  it("is removed by a write unless it is leased or breaking", () => {
     for (const state of ["available", "broken", "expired"] as const) {
       assert.equal(leaseAfterWrite(LEASES[state], NOW), undefined);
     }
@@ -227,7 +227,7 @@ describe("A leased blob", () => {
     }
   }
 
-  it("is refused in other words than a container", () => {
+  it("has other refusals than a leased container", () => {
     for (const [state, id, code] of [
       ["leased", undefined, "LeaseIdMissing"],
       ["leased", B, "LeaseIdMismatchWithContainerOperation"],

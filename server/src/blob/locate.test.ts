@@ -26,7 +26,7 @@ describe("A path of the Blob service", () => {
     ["/docs/a?action=append", "hierarchy docs"],
     ["/docs?restype=share", "unknown restype docs"],
   ] as const) {
-    it(`${path || "(nothing)"} is ${expected}`, () => {
+    it(`${path || "(empty)"} is ${expected}`, () => {
       const { resource, name, item } = locate(path);
       assert.equal([resource, name, item].filter(Boolean).join(" "), expected);
     });
@@ -49,7 +49,7 @@ describe("A path of the Blob service", () => {
 });
 
 describe("The method of a request", () => {
-  it("is GET for HEAD, but of a blob itself and where there is more to it than headers", () => {
+  it("is GET for HEAD, except for a blob itself and for lists, whose answers are more than headers", () => {
     assert.equal(method("HEAD /docs/a"), "HEAD");
     assert.equal(method("HEAD /docs/a?comp="), "HEAD");
     assert.equal(method("HEAD /docs/a?comp=blocklist"), "HEAD");
@@ -61,7 +61,7 @@ describe("The method of a request", () => {
     assert.equal(method("HEAD /docs?restype=container"), "GET");
   });
 
-  it("is that of a copy when a source is named and no type of blob", () => {
+  it("is COPY for a PUT with a copy source and no blob type", () => {
     const source = { "x-ms-copy-source": "http://127.0.0.1/devstoreaccount1/docs/b" };
     assert.equal(method("PUT /docs/a", source), COPY);
     assert.equal(method("PUT /docs/a", { ...source, "x-ms-blob-type": "BlockBlob" }), "PUT");

@@ -19,7 +19,7 @@ const DAY_MS = 24 * HOUR_MS;
 const LINE_LENGTH = 1000;
 
 describe("The blobs of the analytics log", () => {
-  it("are a new one at each flush, with the hour in its name and what it holds in its metadata", async () => {
+  it("are new at each flush, with the hour in the name and the kind and times of lines in the metadata", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(2);
@@ -42,7 +42,7 @@ describe("The blobs of the analytics log", () => {
     );
   });
 
-  it("of several processes, and of one after a restart, have numbers of their own", async () => {
+  it("of several processes, and of a process after a restart, have different numbers", async () => {
     const lab = await open();
     const processes = [lab.process(), lab.process(), lab.process()];
     for (const { add } of processes) add(1);
@@ -55,7 +55,7 @@ describe("The blobs of the analytics log", () => {
     assert.deepEqual(numbers, ["000000", "000002", "000003"]);
   });
 
-  it("hold every line once, in as many blobs as that takes", async () => {
+  it("contain every line once, in as many blobs as necessary", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(500);
@@ -70,7 +70,7 @@ describe("The blobs of the analytics log", () => {
     assert.deepEqual(process.errors, []);
   });
 
-  it("are kept as long as the retention says, content included", async () => {
+  it("are deleted after the retention period, including their content", async () => {
     const lab = await open(7);
     const process = lab.process();
     process.add(1);
@@ -84,7 +84,7 @@ describe("The blobs of the analytics log", () => {
     await lab.blobs.assertTidy();
   });
 
-  it("go when it is time behind those of a service that cannot be looked through", async () => {
+  it("are deleted in time even if the logs of another service cannot be read", async () => {
     const lab = await open(7);
     const process = lab.process();
     process.add(1);
@@ -96,7 +96,7 @@ describe("The blobs of the analytics log", () => {
     assert.deepEqual(await lab.names(), []);
   });
 
-  it("come later where they could not be written", async () => {
+  it("are written later if writing fails", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(200);
@@ -108,7 +108,7 @@ describe("The blobs of the analytics log", () => {
     assert.equal((await lab.names()).length, 2);
   });
 
-  it("hold no line twice of which nobody knows whether it was written", async () => {
+  it("contain no line twice if the outcome of a write is unknown", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(1);
@@ -122,7 +122,7 @@ describe("The blobs of the analytics log", () => {
     assert.equal(await lab.countLines(), 3);
   });
 
-  it("come later where nobody knows whether their container was made", async () => {
+  it("are written later if it is unknown whether their container was created", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(1);
@@ -133,7 +133,7 @@ describe("The blobs of the analytics log", () => {
     assert.equal(await lab.countLines(), 1);
   });
 
-  it("ask a store that is away once a minute, not once a blob, and keep all lines", async () => {
+  it("are tried once per run, not once per blob, while the engine is unavailable, and lose no lines", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(1);
@@ -150,7 +150,7 @@ describe("The blobs of the analytics log", () => {
     assert.equal(await lab.countLines(), 501);
   });
 
-  it("are written at the end, as far as the store can in short time", async () => {
+  it("are written at shutdown, as many as possible in a short time", async () => {
     for (const [blobMs, errors] of [
       [0, []],
       [6_000, ["Error: 2 blobs of the analytics log were not written before the server ended."]],
@@ -168,7 +168,7 @@ describe("The blobs of the analytics log", () => {
     }
   });
 
-  it("keep nobody waiting at the end for a store that was away already", async () => {
+  it("do not delay shutdown if the engine is already unavailable", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(1);
@@ -188,13 +188,13 @@ describe("The blobs of the analytics log", () => {
     assert.match(String(process.errors), /4 blobs of the analytics log were not written/);
   });
 
-  it("are not there while nothing is logged", async () => {
+  it("do not exist if nothing is logged", async () => {
     const lab = await open();
     await lab.process().blobs.close();
     await lab.blobs.refused("404 ContainerNotFound", "GET", "/$logs?restype=container&comp=list");
   });
 
-  it("are read and deleted by users, listed on request, and written by nobody", async () => {
+  it("can be read, listed on request and deleted by clients, but not written", async () => {
     const lab = await open();
     const process = lab.process();
     process.add(1);

@@ -93,7 +93,7 @@ export class LogBlobs implements BackgroundWork {
       } while (log.isFilled);
     } finally {
       const dropped = log.takeDropped();
-      if (dropped > 0) onError(new Error(`${dropped} lines of the analytics log had no room.`));
+      if (dropped > 0) onError(new Error(`${dropped} lines of the analytics log were dropped.`));
     }
     await this.#clearOld();
   }

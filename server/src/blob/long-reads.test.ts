@@ -21,7 +21,7 @@ class SharedEngine extends MemoryEngine {
 }
 
 for (const inRows of [false, true]) {
-  describe(`What is read by another process, ${inRows ? "in rows" : "in a content store"},`, () => {
+  describe(`Content that another process reads, ${inRows ? "in rows" : "in a content store"},`, () => {
     const clock = new LabClock();
     let engine: SharedEngine;
     let contents: MemoryContentStore | undefined;
@@ -45,7 +45,7 @@ for (const inRows of [false, true]) {
       await writing.close();
     });
 
-    it("is not freed while the read lasts, and then is", async () => {
+    it("is freed after the read, not during it", async () => {
       const rest = await begin();
       await writing.must("DELETE", "/docs/a");
       // Before the read is reported: within two minutes nobody frees what was released.
@@ -62,7 +62,7 @@ for (const inRows of [false, true]) {
       assert.deepEqual(await leftOver(), []);
     });
 
-    it("is freed where its reader was killed, two minutes after that told last", async () => {
+    it("is freed two minutes after the last report of a killed reader", async () => {
       await begin();
       await reading.service.longReads.tell();
       await reading.service.longReads.tell();
@@ -76,7 +76,7 @@ for (const inRows of [false, true]) {
       assert.equal((await writing.service.longReads.told()).size, 0);
     });
 
-    it("is told of when it lasts, not at once", async () => {
+    it("is reported only if the read lasts", async () => {
       const rest = await begin();
       await reading.service.longReads.tell();
       assert.equal((await writing.service.longReads.told()).size, 0);
@@ -85,12 +85,12 @@ for (const inRows of [false, true]) {
       await rest();
     });
 
-    it("is told of in the background", () => {
+    it("is reported by background work", () => {
       const { background, longReads } = reading.service;
       assert.ok(background.includes(longReads));
     });
 
-    it("does not keep what others let go of", async () => {
+    it("does not prevent freeing of other content", async () => {
       const rest = await begin();
       await writing.must("DELETE", "/docs/a");
       const read = await leftOver();
@@ -106,7 +106,7 @@ for (const inRows of [false, true]) {
       assert.equal(await rest(), 2 * LARGE.length);
     });
 
-    it("is told to nobody where nobody else is there, and freed at once", async () => {
+    it("is not reported if no other process shares the engine, and is freed immediately", async () => {
       engine.shared = false;
       const rest = await begin();
       await reading.service.longReads.tell();

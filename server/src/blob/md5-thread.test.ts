@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
 import { beginMd5 } from "./md5-thread.ts";
 
-describe("MD5 in a thread of its own", () => {
-  it("is the same as here, whatever the length and however it is cut", async () => {
+describe("The MD5 thread", () => {
+  it("computes the same as node:crypto, for any length and any division into parts", async () => {
     for (const length of [0, 1, 131_071, 131_072, 131_073, 5_000_000]) {
       for (const partBytes of [1000, 65_536, 400_000]) {
         const bytes = patterned(length);
@@ -13,13 +13,13 @@ describe("MD5 in a thread of its own", () => {
     }
   });
 
-  it("keeps sums that are made at the same time apart", async () => {
+  it("computes several checksums at the same time", async () => {
     const contents = Array.from({ length: 20 }, (_, i) => patterned(1_000_000 + i));
     const sums = await Promise.all(contents.map((bytes) => sumOf(bytes, 50_000)));
     assert.deepEqual(sums, contents.map(md5));
   });
 
-  it("is through with the memory of a part when it says so", async () => {
+  it("allows the memory of a part to be reused once its update resolves", async () => {
     const sum = beginMd5();
     const part = shared(patterned(300_000));
     await sum.update(part.subarray(1000, 2000));
@@ -27,7 +27,7 @@ describe("MD5 in a thread of its own", () => {
     assert.equal(await sum.digest(), md5(patterned(300_000).subarray(1000, 2000)));
   });
 
-  it("goes on after one was forgotten", async () => {
+  it("continues after a checksum was abandoned", async () => {
     const forgotten = beginMd5();
     forgotten.update(shared(patterned(1_000_000)));
     forgotten.forget();

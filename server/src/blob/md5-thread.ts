@@ -57,7 +57,7 @@ class Md5Thread {
     });
     this.#worker.on("message", (answer: Answer) => this.#settle(answer));
     this.#worker.on("error", (error: Error) => this.#fail(error));
-    this.#worker.on("exit", () => this.#fail(new Error("The thread that sums content ended.")));
+    this.#worker.on("exit", () => this.#fail(new Error("The checksum thread exited.")));
     this.#worker.unref();
   }
 

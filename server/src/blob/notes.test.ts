@@ -16,8 +16,8 @@ const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */
 const LARGE = Buffer.alloc(300_000, 2);
 
-describe("What was in the making", () => {
-  it("is freed when an upload breaks off, and nothing of it is seen", async () => {
+describe("Content in the making", () => {
+  it("is freed and never visible if an upload breaks off", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     const headers = { ...BLOCK, "Content-Length": String(LARGE.length) };
@@ -34,7 +34,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("is freed when the list of its many blocks cannot be stored to its end", async () => {
+  it("is freed if its long block list cannot be stored completely", async () => {
     const lab = await BlobLab.open();
     const { engine } = lab;
     await lab.must("PUT", "/docs?restype=container");
@@ -53,7 +53,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("is freed when it is refused at its end", async () => {
+  it("is freed if it is refused after its last byte", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     const headers = { ...BLOCK, "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
@@ -62,14 +62,18 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("is freed by the next process when this one is killed at any moment", async () => {
+  it("is freed by the next process if this one is killed after storing content or noting a list", async () => {
     // A content and a list, in the state in which a maker that stops there leaves them.
     const lab = await BlobLab.open();
     const { context } = lab.service.service;
     await context.contents.store(once(LARGE), LARGE.length);
     await context.notes.begin({ kind: "list", id: "nothing of it is there yet" });
     await lab.service.collector.collect();
-    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 2, "It is being made.");
+    assert.equal(
+      (await auditBlobs(lab.engine, lab.contents)).notes,
+      2,
+      "Both are still in the making.",
+    );
     const { engine, contents, clock } = lab;
     const next = await BlobLab.open({ engine, contents: contents!, clock });
     await next.assertTidy();
@@ -77,7 +81,7 @@ describe("What was in the making", () => {
     await next.close();
   });
 
-  it("is noted by the upload before it, and freed by the next process when this one is killed", async () => {
+  it("is noted by the upload before it, and freed by the next process if this one is killed", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
@@ -94,7 +98,7 @@ describe("What was in the making", () => {
     await next.close();
   });
 
-  it("is noted afresh where another process has given up what was noted before", async () => {
+  it("is noted again if another process has given up the earlier note", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
@@ -108,7 +112,7 @@ describe("What was in the making", () => {
     await other.close();
   });
 
-  it("and never began is forgotten after a minute", async () => {
+  it("that never began loses its note after a minute", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
@@ -121,7 +125,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("and is forgotten is freed though its note could not be deleted at first", async () => {
+  it("that never began loses its note even if deleting the note fails at first", async () => {
     const clock = new LabClock();
     const engine = new MortalEngine({ clock });
     const lab = await BlobLab.open({ engine, clock });
@@ -135,7 +139,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("leaves nothing of what was to be noted next when it is given up", async () => {
+  it("gives up its spare note when it is given up itself", async () => {
     const lab = await BlobLab.open();
     const { notes } = lab.service.service.context;
     const making = await notes.beginContent();
@@ -148,7 +152,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("does not come after it was freed, as a commit may whose process is dead", async () => {
+  it("cannot be stored after it was freed, even by a late commit", async () => {
     const lab = await BlobLab.open({ inRows: true });
     const { engine, clock } = lab;
     const next = await BlobLab.open({ engine, inRows: true, clock });
@@ -175,7 +179,7 @@ describe("What was in the making", () => {
     await next.close();
   });
 
-  it("stays while a process copies everything, and no longer", async () => {
+  it("stays while a backup's hold exists, and is then freed, as after a killed backup", async () => {
     const lab = await BlobLab.open();
     const { engine, contents, clock } = lab;
     await lab.must("PUT", "/docs?restype=container");
@@ -200,7 +204,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("is not freed before whoever is taken for dead can find out that it does not hold", async () => {
+  it("is freed despite a hold of a process taken for dead only after that hold is deleted", async () => {
     const contents = new WatchedContentStore();
     const lab = await BlobLab.open({ contents });
     const { engine } = lab;
@@ -235,7 +239,7 @@ describe("What was in the making", () => {
   });
 
   for (const happened of [true, false]) {
-    it(`stays while nobody knows whether its commit happened, which it ${happened ? "did" : "did not"}`, async () => {
+    it(`stays while the outcome of its commit is unknown, if the commit ${happened ? "succeeded" : "failed"}`, async () => {
       const clock = new LabClock();
       const engine = new DoubtfulEngine({ clock });
       const lab = await BlobLab.open({ clock, engine });
@@ -252,7 +256,7 @@ describe("What was in the making", () => {
     });
   }
 
-  it("is made of what there is when another process frees what it was made from", async () => {
+  it("of a copy is not created if another process deletes and frees the source meanwhile", async () => {
     const clock = new LabClock();
     const engine = new InterruptedEngine({ clock });
     const lab = await BlobLab.open({ clock, engine });
@@ -277,7 +281,7 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
-  it("is freed also where another process gives up a copy before its contents are there", async () => {
+  it("of a copy is freed if another process gives it up before its contents are stored", async () => {
     const contents = new WatchedContentStore();
     const lab = await BlobLab.open({ contents });
     const { engine, clock } = lab;
@@ -294,7 +298,7 @@ describe("What was in the making", () => {
     await other.close();
   });
 
-  it("is freed when a copy is killed at any of its steps", async () => {
+  it("of a copy is freed if the process is killed at any step", async () => {
     for (let steps = 0, isKilled = true; isKilled; steps++) {
       const engine = new MortalEngine();
       const contents = new WatchedContentStore();
@@ -320,7 +324,7 @@ describe("What was in the making", () => {
     }
   });
 
-  it("cannot become a blob's any more once another process has given it up", async () => {
+  it("cannot be committed to a blob after another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     const { engine, contents, clock } = lab;

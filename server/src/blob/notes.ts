@@ -310,7 +310,7 @@ export function decodeNote(
 
 /** Another process has freed the thing in the making, or is about to. */
 export function givenUp(): EngineError {
-  return new EngineError("Unavailable", "Given up by another process.");
+  return new EngineError("Unavailable", "Another process gave up this content.");
 }
 
 function encode(note: Note): Uint8Array {

@@ -15,7 +15,7 @@ after(() => lab.close());
 
 describe("Put Blob", () => {
   for (const length of [0, 1, 131_072, 131_073, 5 * 1_048_576]) {
-    it(`keeps ${length} bytes as they are, and tells their checksums`, async () => {
+    it(`stores ${length} bytes unchanged, and returns their checksums`, async () => {
       const body = Buffer.alloc(length, "abc");
       const { headers } = await lab.put("/docs/size", { body });
       const sums = digestOf(body, { md5: true });
@@ -43,7 +43,7 @@ describe("Put Blob", () => {
     Array.from({ length: 254 }, () => "s").join("/"),
   ]) {
     const shown = JSON.stringify(name.slice(0, 20));
-    it(`takes ${shown}${name.length > 20 ? `… (${name.length})` : ""} for a name`, async () => {
+    it(`accepts the name ${shown}${name.length > 20 ? `… (${name.length})` : ""}`, async () => {
       const path = `/names/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
       await lab.send("PUT", "/names?restype=container");
       await lab.put(path, { body: name });
@@ -52,7 +52,7 @@ describe("Put Blob", () => {
     });
   }
 
-  it("refuses what is too large to be kept in memory, and so does Put Block, before it is read", async () => {
+  it("and Put Block refuse a large body by conditions and blob type before they read it", async () => {
     await lab.must("PUT", "/docs/there", { headers: { "x-ms-blob-type": "AppendBlob" } });
     const sent = { "Content-Length": "300000" };
     const put = { ...BLOCK, ...sent, "If-None-Match": "*" };
@@ -81,7 +81,7 @@ describe("Put Blob", () => {
     await narrow.close();
   });
 
-  it("stores properties from their own headers, else from those of the body", async () => {
+  it("stores properties from x-ms-blob-* headers, or else from those of the body", async () => {
     await lab.put("/docs/p", {
       headers: {
         "Content-Type": "text/html",
@@ -104,7 +104,7 @@ describe("Put Blob", () => {
     assert.equal(plain.get("content-encoding"), undefined);
   });
 
-  it("checks what the sender says of the content", async () => {
+  it("checks the checksums that the client sends", async () => {
     const body = "hello world";
     const md5 = "XrY7u+Ae7tCTyyK7j1rNww==";
     const crc64 = "vo7q9sPVKY0=";
@@ -133,7 +133,7 @@ describe("Put Blob", () => {
     await lab.assertTidy();
   });
 
-  it("says what is wrong with a body after all that the blob does not allow", async () => {
+  it("reports a wrong body only after failures of conditions, leases, types and missing blobs", async () => {
     await lab.put("/docs/judged", { headers: { "x-ms-meta-a": "1" } });
     await lab.must("PUT", "/docs/judged-log", { headers: { "x-ms-blob-type": "AppendBlob" } });
     const wrong = { "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
@@ -167,7 +167,7 @@ describe("Put Blob", () => {
     await lab.assertTidy();
   });
 
-  it("takes long content out of segments that end anywhere, and knows its checksums", async () => {
+  it("extracts long content from a structured message, and returns its checksums", async () => {
     const content = Buffer.from(Uint32Array.from({ length: 2_250_001 }, (_, i) => i * i).buffer);
     const writer = new StructuredMessageWriter(content.length);
     const body = Buffer.concat([writer.begin(), ...writer.write(content), writer.end()]);
@@ -185,7 +185,7 @@ describe("Put Blob", () => {
     await lab.refused("400 Crc64Mismatch", "PUT", "/docs/segments", { headers, body });
   });
 
-  it("takes content out of a structured message, and checks all of that", async () => {
+  it("extracts content from a structured message, and checks lengths and checksums", async () => {
     const message = Buffer.from(
       "0132000000000000000100010001000b0000000000000068656c6c6f20776f726c64be8eeaf6c3d5298dbe8eeaf6c3d5298d",
       "hex",
@@ -225,7 +225,7 @@ describe("Put Blob", () => {
     assert.equal((await lab.must("GET", "/docs/framed")).body.toString(), "hello world");
   });
 
-  it("refuses what it cannot be", async () => {
+  it("refuses unsupported, invalid and missing headers", async () => {
     for (const [headers, expected] of [
       [{}, "400 MissingRequiredHeader"],
       [{ "x-ms-blob-type": "Blob" }, "400 InvalidHeaderValue"],
@@ -252,7 +252,7 @@ describe("Put Blob", () => {
     await lab.refused("404 BlobNotFound", "HEAD", "/docs/refused");
   });
 
-  it("replaces all there was, of whatever type", async () => {
+  it("replaces the whole existing blob, of any type", async () => {
     await lab.put("/docs/all", {
       body: "1",
       headers: { "x-ms-meta-a": "1", "x-ms-access-tier": "Cool" },
@@ -268,7 +268,7 @@ describe("Put Blob", () => {
     assert.match(list.body.toString(), /<CommittedBlocks \/><UncommittedBlocks \/>/);
   });
 
-  it("lets one of many writers through who know the same ETag, or that there is none", async () => {
+  it("succeeds for exactly one of many writers with the same ETag or with If-None-Match: *", async () => {
     for (const headers of [{ "If-None-Match": "*" }, undefined]) {
       const etag = (await lab.send("HEAD", "/docs/race")).headers.get("etag");
       const condition = headers ?? { "If-Match": etag! };
@@ -285,5 +285,5 @@ describe("Put Blob", () => {
 });
 
 async function* unread(): AsyncGenerator<Uint8Array> {
-  yield assert.fail("The body is read.");
+  yield assert.fail("The body was read.");
 }

@@ -11,7 +11,7 @@ before(async () => {
 after(() => lab.close());
 
 describe("Put Block and Put Block List", () => {
-  it("build content in the order of the list, from where it says", async () => {
+  it("build content in the order of the list, from committed or uncommitted blocks as it says", async () => {
     await putBlock("b", "AAAA", "1");
     await putBlock("b", "BBBB", "2");
     await putList("b", "<Latest>BBBB</Latest><Uncommitted>AAAA</Uncommitted>");
@@ -32,14 +32,14 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("leave all as it was when a block is not there", async () => {
+  it("change nothing if a block is missing", async () => {
     await putBlock("kept", "AAAA", "1");
     await refusedList("400 InvalidBlockList", "kept", "<Latest>AAAA</Latest><Latest>ZZZZ</Latest>");
     await lab.refused("404 BlobNotFound", "GET", "/docs/kept");
     await putList("kept", "<Latest>AAAA</Latest>");
   });
 
-  it("refuse lists that are none", async () => {
+  it("refuse malformed and oversized lists", async () => {
     for (const [body, expected] of [
       ["", "400 InvalidXmlDocument"],
       ["<BlockList>", "400 InvalidXmlDocument"],
@@ -58,7 +58,7 @@ describe("Put Block and Put Block List", () => {
     });
   });
 
-  it("refuse blocks that are none", async () => {
+  it("refuse invalid blocks, and blocks of an append blob", async () => {
     const path = "/docs/b?comp=block";
     await lab.refused("400 MissingRequiredQueryParameter", "PUT", path, { body: "x" });
     await lab.refused("400 InvalidQueryParameterValue", "PUT", `${path}&blockid=AAA`, {
@@ -78,7 +78,7 @@ describe("Put Block and Put Block List", () => {
     await lab.refused("409 InvalidBlobType", "GET", "/docs/log?comp=blocklist");
   });
 
-  it("end a lease that holds nobody off any more, as every write does", async () => {
+  it("remove an expired lease, as every write does", async () => {
     const id = { "x-ms-lease-id": "c9da6455-213d-42c9-9a79-3e9149a57833" };
     const lease = (headers: Record<string, string>) =>
       lab.must("PUT", "/docs/held?comp=lease", { headers });
@@ -105,7 +105,7 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("take blocks that come side by side, and keep each that was acknowledged", async () => {
+  it("store every acknowledged block of concurrent uploads", async () => {
     const ids = Array.from({ length: 100 }, (_, i) => Buffer.from([0, 0, i]).toString("base64"));
     await Promise.all(ids.map((id, i) => putBlock("many", id, String.fromCharCode(33 + i))));
     await putList("many", ids.map((id) => `<Latest>${id}</Latest>`).join(""));
@@ -114,7 +114,7 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("never lose a block to a list that was made without it", async () => {
+  it("either keep or drop a block that races a list without it", async () => {
     for (let round = 0; round < 20; round++) {
       const name = `race-${round}`;
       await putBlock(name, "AAAA", "1");
@@ -130,7 +130,7 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("are chosen anew where another server replaces one meanwhile", async () => {
+  it("read the blocks again if another server replaces one meanwhile", async () => {
     const { clock, engine, contents } = lab;
     const other = await BlobLab.open({ clock, engine, contents: contents! });
     const put = (by: BlobLab, fill: string) =>
@@ -150,7 +150,7 @@ describe("Put Block and Put Block List", () => {
     await other.close();
   });
 
-  it("hold 50,000 blocks and no more", async () => {
+  it("allow 50,000 blocks and no more", async () => {
     await putBlock("full", "AAAA", "x");
     const block = "<Latest>AAAA</Latest>";
     await refusedList("400 BlockListTooLong", "full", block.repeat(50_001));
@@ -162,7 +162,7 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("leave uncommitted blocks out of all else", async () => {
+  it("hide a blob of only uncommitted blocks from reads and changes, except Delete Blob", async () => {
     await putBlock("staged", "AAAA", "x");
     for (const [method, path] of [
       ["GET", "/docs/staged"],
@@ -182,7 +182,7 @@ describe("Put Block and Put Block List", () => {
     await lab.refused("404 BlobNotFound", "GET", "/docs/staged?comp=blocklist&blocklisttype=all");
   });
 
-  it("set properties by the list, which clears what it does not name", async () => {
+  it("set the properties in the list's headers, and clear those that are missing", async () => {
     await putBlock("props", "AAAA", "x");
     const headers = {
       "x-ms-blob-content-type": "text/css",

@@ -28,7 +28,7 @@ const CONTAINER_WRITES: readonly Write[] = [
   ["DELETE", "/docs?restype=container"],
 ];
 
-describe("A write that is refused changes nothing", () => {
+describe("A write changes nothing if it is refused", () => {
   let lab: BlobLab;
   before(async () => {
     lab = await BlobLab.open();
@@ -39,13 +39,13 @@ describe("A write that is refused changes nothing", () => {
   after(() => lab.close());
 
   for (const write of [...BLOB_WRITES, BLOB_LEASE]) {
-    it(`by an ETag that is not the blob's: ${nameOf(write)}`, async () => {
+    it(`by an ETag condition: ${nameOf(write)}`, async () => {
       await refused("412 ConditionNotMet", { "If-Match": '"0x1"' }, write);
     });
   }
 
   for (const write of [...BLOB_WRITES, BLOB_LEASE, ...CONTAINER_WRITES]) {
-    it(`by a date: ${nameOf(write)}`, async () => {
+    it(`by a date condition: ${nameOf(write)}`, async () => {
       // The only date condition that every operation on a container supports.
       const since = new Date(lab.clock.ms - 60_000).toUTCString();
       const later = new Date(lab.clock.ms).toUTCString();
@@ -57,7 +57,7 @@ describe("A write that is refused changes nothing", () => {
     });
   }
 
-  it("by a lease that it does not name", async () => {
+  it("by a lease whose id it lacks", async () => {
     for (const path of ["/docs/a", "/docs/log"]) {
       const headers = { ...ACQUIRE, "x-ms-proposed-lease-id": LEASE };
       await lab.must("PUT", `${path}?comp=lease`, { headers });

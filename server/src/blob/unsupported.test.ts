@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => lab.close());
 
-describe("What is left out", () => {
+describe("An unsupported feature", () => {
   for (const line of [
     "POST /?comp=batch",
     "POST /?restype=container&comp=batch",
@@ -41,13 +41,13 @@ describe("What is left out", () => {
     "PUT /docs/a?resource=file",
     "GET /?resource=account",
   ]) {
-    it(`is refused once and for all: ${line}`, async () => {
+    it(`is refused with 501: ${line}`, async () => {
       const [method = "", path = ""] = line.split(" ");
       await lab.refused("501 NotImplemented", method, path);
     });
   }
 
-  it("is nothing that strangers hear of", async () => {
+  it("is not revealed to anonymous requests", async () => {
     const headers = { Authorization: "" };
     await lab.refused("404 ResourceNotFound", "GET", "/docs/a?comp=tags", { headers });
     await lab.refused("404 ResourceNotFound", "GET", "/docs/a?comp=nothing", { headers });
@@ -56,7 +56,7 @@ describe("What is left out", () => {
     await lab.refused("401 NoAuthenticationInformation", "POST", "/docs/a", { headers });
   });
 
-  it("keeps what is meant for a snapshot or a version from the blob", async () => {
+  it("such as a snapshot or version is not found, and the blob itself stays unchanged", async () => {
     const { headers } = await lab.must("HEAD", "/docs/a");
     for (const [method, query, more] of [
       ["GET", "snapshot=2026", {}],
@@ -71,7 +71,7 @@ describe("What is left out", () => {
     assert.equal((await lab.must("HEAD", "/docs/a")).headers.get("etag"), headers.get("etag"));
   });
 
-  it("is refused where a header asks for it", async () => {
+  it("is refused with 501 if a header requests it", async () => {
     for (const [path, header] of [
       ["/docs/a?comp=metadata", "x-ms-encryption-scope"],
       ["/docs/a?comp=properties", "x-ms-sequence-number-action"],
@@ -95,7 +95,7 @@ describe("What is left out", () => {
     }
   });
 
-  it("is not asked for by an encryption algorithm without a key", async () => {
+  it("is not requested by an encryption algorithm without a key", async () => {
     const algorithm = { "x-ms-encryption-algorithm": "AES256" };
     const block = { ...algorithm, "x-ms-blob-type": "BlockBlob" };
     await lab.must("PUT", "/docs/algorithm", { headers: block, body: "x" });
@@ -109,7 +109,7 @@ describe("What is left out", () => {
     assert.equal(body.toString(), "x");
   });
 
-  it("cannot be switched on", async () => {
+  it("cannot be enabled in the service properties", async () => {
     for (const group of [
       "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>",
       "<StaticWebsite><Enabled>true</Enabled></StaticWebsite>",
@@ -121,7 +121,7 @@ describe("What is left out", () => {
   });
 });
 
-describe("A request that means nothing", () => {
+describe("A meaningless request", () => {
   for (const [line, expected] of [
     ["DELETE /?comp=list", "405 UnsupportedHttpVerb"],
     ["POST /docs/a", "405 UnsupportedHttpVerb"],
@@ -147,7 +147,7 @@ describe("A request that means nothing", () => {
     });
   }
 
-  it("has no length where it needs one", async () => {
+  it("is refused without a Content-Length where one is required", async () => {
     const headers = { "x-ms-blob-type": "BlockBlob", "Content-Length": "" };
     await lab.refused("411 MissingContentLengthHeader", "PUT", "/docs/b", { headers });
   });

@@ -6,7 +6,7 @@ import { beginDigest, type RunningDigest } from "./content-digest.ts";
 import { type Part, UploadParts } from "./upload-parts.ts";
 
 describe("The parts of an upload", () => {
-  it("are the content, summed, each as it was until the one after the next is asked for", async () => {
+  it("contain the content and are checksummed, and each stays valid while the next is handled", async () => {
     for (const length of [1, 1_048_576, 1_048_577, 9_000_000]) {
       const content = patterned(length);
       const digest = beginDigest(2_000_000, { md5: true });
@@ -29,7 +29,7 @@ describe("The parts of an upload", () => {
     }
   });
 
-  it("are asked for while the one before is handled", async () => {
+  it("are requested while the previous one is handled", async () => {
     const content = patterned(4_000_000);
     let asked = 0;
     const body = {
@@ -50,7 +50,7 @@ describe("The parts of an upload", () => {
     parts.giveBack();
   });
 
-  it("are summed when they are there, however slow who takes them is", async () => {
+  it("are checksummed on arrival, however slow the consumer is", async () => {
     const sums: number[] = [];
     const digest = recording(sums);
     const parts = new UploadParts();
@@ -63,7 +63,7 @@ describe("The parts of an upload", () => {
     parts.giveBack();
   });
 
-  it("are not summed any more once nobody takes them", async () => {
+  it("are no longer checksummed once the consumer has stopped", async () => {
     const sums: number[] = [];
     let arrive = (_bytes: number) => {};
     let asked = 0;
@@ -81,7 +81,7 @@ describe("The parts of an upload", () => {
     parts.giveBack();
   });
 
-  it("stay with their upload until it gives them back, and then serve the next", async () => {
+  it("use memory that no other upload uses until it is given back", async () => {
     const first = await memoryOf(new UploadParts());
     const second = await memoryOf(new UploadParts());
     assert.ok([...second.memory].every((part) => !first.memory.has(part)));
@@ -91,9 +91,9 @@ describe("The parts of an upload", () => {
     assert.deepEqual(third.memory, first.memory);
   });
 
-  it("fail their upload, and nothing else, when what sums them ends", async () => {
+  it("fail only their own upload if the checksum thread exits", async () => {
     const parts = new UploadParts();
-    const ended = new Error("The thread that sums content ended.");
+    const ended = new Error("The checksum thread exited.");
     const failing = Promise.reject(ended);
     failing.catch(() => {});
     const digest = {
@@ -118,7 +118,7 @@ describe("The parts of an upload", () => {
 function recording(sums: number[]): RunningDigest {
   return {
     update: (part) => void sums.push(part.length),
-    digest: () => assert.fail("nobody asks"),
+    digest: () => assert.fail("the checksum is not requested"),
     forget() {},
   };
 }
