@@ -39,7 +39,7 @@ describe("A backup", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("takes the hold of no other with it, which nobody there would let go of", async () => {
+  it("does not contain the holds of other backups, which would never be released in it", async () => {
     const { notes } = lab.service.service.context;
     const hold = await notes.hold();
     const to = join(folder, "copy");
@@ -51,7 +51,7 @@ describe("A backup", () => {
     assert.equal(await scanToEnd(engine, notes.holds(), () => false), "stopped");
   });
 
-  it("fails where a collector took its process for dead, and leaves nothing", async () => {
+  it("fails if a collector takes its process for dead, and leaves nothing behind", async () => {
     const { notes } = lab.service.service.context;
     const onProgress = () => {
       void engine.scan(notes.holds(), ({ key }) => {
@@ -65,7 +65,7 @@ describe("A backup", () => {
     assert.deepEqual(readdirSync(folder), ["data"]);
   });
 
-  it("has the names of all contents on disk before its own", async (test) => {
+  it("flushes the folders of all contents before it has its final name", async (test) => {
     await lab.must("PUT", "/docs?restype=container");
     for (const name of ["a", "b", "c"]) {
       const headers = { "x-ms-blob-type": "BlockBlob" };
@@ -87,7 +87,7 @@ describe("A backup", () => {
     for (const path of filled) assert.ok(flushed.has(statSync(path).ino), path);
   });
 
-  it("has its name on disk when it is made", async (test) => {
+  it("flushes the folder that contains it last", async (test) => {
     const flushed: number[] = [];
     test.mock.method(fs, "fsyncSync", (descriptor: number) => {
       flushed.push(fstatSync(descriptor).ino);
@@ -102,7 +102,7 @@ describe("A backup", () => {
     assert.equal(flushed.at(-1), statSync(folder).ino);
   });
 
-  it("has the blocks of blobs, and those that no list has committed yet", async () => {
+  it("contains the committed and uncommitted blocks of blobs", async () => {
     await lab.must("PUT", "/docs?restype=container");
     for (const [id, letter] of [
       ["AAAA", "a"],
@@ -130,7 +130,7 @@ describe("A backup", () => {
     await copy.close();
   });
 
-  it("has the contents of more blobs than it looks at together", async () => {
+  it("contains the contents of more blobs than it copies at a time", async () => {
     await lab.must("PUT", "/docs?restype=container");
     for (let i = 0; i < 256; i++) await lab.put(`/docs/a${i}`);
     await lab.put("/docs/b", { body: Buffer.alloc(131_073) });
@@ -138,7 +138,7 @@ describe("A backup", () => {
     assert.equal(copied, 1);
   });
 
-  it("names the blobs whose content is lost, with account and container", async () => {
+  it("reports the blobs whose content is missing, with account and container", async () => {
     for (const container of ["orders", "removed"]) {
       await lab.send("PUT", `/${container}?restype=container`);
       const request = { headers: { "x-ms-blob-type": "BlockBlob" }, body: Buffer.alloc(131_073) };
@@ -151,26 +151,28 @@ describe("A backup", () => {
     assert.deepEqual(damagedBlobs, ["(removed container 1)/a/b", "devstoreaccount1/orders/a/b"]);
   });
 
-  it("is made also where the name of the folder ends in a slash", async () => {
+  it("may be given a folder name that ends in a slash", async () => {
     await backUp({ engine, contents, to: `${join(folder, "copy")}/` });
     assert.deepEqual(readdirSync(folder).sort(), ["copy", "data"]);
   });
 
-  it("is refused where something stands, before anything is copied", async () => {
+  it("is refused before anything is copied if the target exists", async () => {
     const link = join(folder, "link");
     symlinkSync(join(folder, "nowhere"), link);
     for (const to of [link, engine.path, `${engine.path}/`, ""]) {
       const onProgress = () => assert.fail("Something was copied.");
-      await assert.rejects(backUp({ engine, contents, to, onProgress }), /exists already/);
+      await assert.rejects(backUp({ engine, contents, to, onProgress }), /already exists/);
     }
     assert.equal(existsSync(`${link}.part`), false);
   });
 
-  it("says what to do where the system makes no folder", async () => {
+  it("fails with advice if the system cannot create the folder", async () => {
     writeFileSync(join(folder, "file"), "");
     for (const to of [join(folder, "file", "copy"), join(folder, "file", "of", "copies")]) {
       await assert.rejects(backUp({ engine, contents, to }), (error: Error) => {
-        assert.ok(error.message.startsWith(`${to} cannot be made; name a folder where one may be`));
+        assert.ok(
+          error.message.startsWith(`${to} cannot be created; name a folder in a writable place`),
+        );
         return true;
       });
     }

@@ -76,7 +76,7 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
       if (!(await deleteAll(engine, [hold.note], [hold.check]))) {
         throw new EngineError(
           "Unavailable",
-          "A server freed contents before they were copied: it cannot see this process, or a day went by.",
+          "A server deleted blob contents before they were copied: it cannot see this process, or the backup took more than a day.",
         );
       }
       hold.settle();
@@ -95,12 +95,14 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
 function makePart(target: string): string {
   // A dangling symbolic link counts as existing, too.
   if (at(target, () => lstatSync(target, { throwIfNoEntry: false }))) {
-    throw new Error(`${target} exists already; name a folder that does not.`);
+    throw new Error(`${target} already exists; name a folder that does not.`);
   }
   const part = `${target}.part`;
   at(target, () => makeFolder(dirname(target)));
   if (!at(target, () => makeFolder(part, 0o700))) {
-    throw new Error(`${part} is of a backup that runs, or that did not end: remove it then.`);
+    throw new Error(
+      `${part} belongs to a backup that is running or was interrupted; if it was interrupted, remove the folder.`,
+    );
   }
   return part;
 }
@@ -114,7 +116,7 @@ function at<Found>(target: string, ask: () => Found): Found {
     return ask();
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`${target} cannot be made; name a folder where one may be made. (${reason})`, {
+    throw new Error(`${target} cannot be created; name a folder in a writable place. (${reason})`, {
       cause,
     });
   }

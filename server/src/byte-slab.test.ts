@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { takeBytes } from "./byte-slab.ts";
 
 describe("Memory from a slab", () => {
-  it("is as long as asked for, and nobody else's", () => {
+  it("has the requested length and overlaps no other", () => {
     const lengths = [1, 4096, 4097, 0, 16_384, 16_385, 300_000, 7];
     const taken = Array.from({ length: 20 }, () => lengths).flatMap((round) =>
       round.map((length) => ({ length, bytes: takeBytes(length) })),

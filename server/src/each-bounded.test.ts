@@ -4,8 +4,8 @@ import { eachBounded } from "./each-bounded.ts";
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-describe("Doing the same with each", () => {
-  it("is done with all, four at a time", async () => {
+describe("eachBounded", () => {
+  it("processes all items, four at a time", async () => {
     const items = Array.from({ length: 21 }, (_, i) => i);
     const done: number[] = [];
     let underWay = 0;
@@ -20,7 +20,7 @@ describe("Doing the same with each", () => {
     await eachBounded([], () => assert.fail());
   });
 
-  it("is done with one after the other where that is asked for", async () => {
+  it("processes items one at a time if the bound is 1", async () => {
     const log: string[] = [];
     const work = async (item: string) => {
       log.push(item);
@@ -31,7 +31,7 @@ describe("Doing the same with each", () => {
     assert.equal(log.join(""), "aabbcc");
   });
 
-  it("fails when one fails, after all others are done", async () => {
+  it("fails if one item fails, after all others have been processed", async () => {
     const done: number[] = [];
     const work = async (item: number) => {
       if (item === 1) throw new Error("broke off");

@@ -6,7 +6,7 @@ const MINUTE = 60_000;
 const DAY = 86_400_000;
 
 describe("A patient clock", () => {
-  it("is the clock's time while that is kept, slewed or set back", () => {
+  it("follows the clock while it runs normally, is slewed or is set back", () => {
     const lab = new Lab();
     for (const step of [0, 59_000, -3 * DAY, 1000]) {
       lab.set(step);
@@ -15,7 +15,7 @@ describe("A patient clock", () => {
     }
   });
 
-  it("goes on through a jump ahead, and is the clock's again when that is set right", () => {
+  it("ignores a jump ahead, and equals the clock again once that is corrected", () => {
     const lab = new Lab();
     lab.set(8 * DAY);
     assert.equal(lab.patient.now(), lab.clock.now() - 8 * DAY);
@@ -26,7 +26,7 @@ describe("A patient clock", () => {
     assert.equal(lab.patient.now(), lab.clock.now());
   });
 
-  it("believes a jump after a day, and is patient with the next", () => {
+  it("accepts a jump after a day, and ignores the next one for a day", () => {
     const lab = new Lab();
     lab.set(8 * DAY);
     lab.patient.now();
@@ -38,7 +38,7 @@ describe("A patient clock", () => {
     assert.equal(lab.patient.now(), lab.clock.now() - DAY);
   });
 
-  it("believes each jump a day after it, as of a machine that is suspended every night", () => {
+  it("accepts each jump a day after it, such as those of a machine that is suspended every night", () => {
     const lab = new Lab();
     lab.set(DAY / 2);
     lab.patient.now();

@@ -203,7 +203,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         },
         services.handles.get(name)!,
       ).catch((cause: Error) => {
-        throw new Error(`The ${name} service cannot be served: ${cause.message}`, { cause });
+        throw new Error(`The ${name} service cannot listen: ${cause.message}`, { cause });
       });
       servers.push(server);
       urls[name] = server.url;
