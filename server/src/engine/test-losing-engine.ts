@@ -10,7 +10,7 @@ export class LosingEngine extends MemoryEngine {
 
   override async commit(write: AtomicWrite): Promise<CommitResult> {
     if (!this.pass) return super.commit(write);
-    assert(++this.#lost <= 9, "It goes on and on.");
+    assert(++this.#lost <= 9, "There were more attempts than the time of a call allows.");
     this.pass(CALL_MS_MAX / 2 + 1);
     return { committed: false, failedCheck: 0 };
   }

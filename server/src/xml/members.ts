@@ -47,13 +47,13 @@ export class Members<Name extends string> {
 
 export function checkElementsOnly(element: XmlElement): void {
   const hasText = element.children.length === 0 ? element.text.trim() !== "" : element.mixed;
-  if (hasText) throw invalidXml(`Text stands in ${element.name}, where elements are expected.`);
+  if (hasText) throw invalidXml(`${element.name} contains text; elements are expected.`);
 }
 
 /** The text of an element without children, trimmed. */
 export function leafText(element: XmlElement): string {
   if (element.children.length > 0) {
-    throw invalidXml(`Elements stand in ${element.name}, where text is expected.`);
+    throw invalidXml(`${element.name} contains elements; text is expected.`);
   }
   return element.text.trim();
 }

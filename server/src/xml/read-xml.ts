@@ -26,7 +26,8 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytes
     throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
   }
   const text = decodeUtf8(body);
-  if (hasForbidden(text)) throw invalidXml("A character that XML does not allow.");
+  if (hasForbidden(text))
+    throw invalidXml("The document contains a character that XML does not allow.");
   if (hasDocumentType(text)) throw invalidXml("A document type is not allowed.");
   // The parser alone accepts nearly anything. The validator checks tags and ampersands. Both
   // overlook text after an empty root element, so that is checked here.
@@ -150,11 +151,11 @@ export function decodeReferences(text: string): string {
   return text.replace(REFERENCE, (match, hex?: string, decimal?: string, named?: string) => {
     if (named !== undefined) return NAMED[named]!;
     const digits = hex ?? decimal;
-    if (digits === undefined) throw invalidXml(`${match} stands where text is expected.`);
+    if (digits === undefined) throw invalidXml(`${match} is not allowed in text.`);
     const code = Number.parseInt(digits, hex === undefined ? 10 : 16);
     const character = code <= 0x10ffff ? String.fromCodePoint(code) : "";
     if (character === "" || hasForbidden(character)) {
-      throw invalidXml(`${match} is no character that XML allows.`);
+      throw invalidXml(`${match} is not a character that XML allows.`);
     }
     return character;
   });

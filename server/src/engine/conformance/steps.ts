@@ -82,7 +82,7 @@ export async function mustCommit(engine: Engine, steps: Steps): Promise<readonly
 /** Puts one entry and returns its version. */
 export async function put(engine: Engine, at: Key, value: string | Uint8Array): Promise<number> {
   const [version] = await mustCommit(engine, { puts: [[at, value]] });
-  assert.ok(version !== undefined, "A put came back without a version.");
+  assert.ok(version !== undefined, "A put returned no version.");
   return version;
 }
 

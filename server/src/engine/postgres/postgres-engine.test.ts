@@ -128,7 +128,7 @@ describe("Two PostgresEngines on one database", () => {
       ),
     );
     const digits = new Set(early.map((engine) => engine.nextVersion() % 1000));
-    assert.ok(digits.size > 1, `All began at ${[...digits]}.`);
+    assert.ok(digits.size > 1, `All engines started at digit ${[...digits]}.`);
     for (const engine of [...engines, ...early]) await engine.close();
   });
 
@@ -142,7 +142,7 @@ describe("Two PostgresEngines on one database", () => {
     await commit(fast, { puts: keys.map((key) => [key, "fast"] as const) });
     const version = slow.nextVersion();
     const before = (await slow.get(keys)).map((entry) => entry!.version);
-    assert.ok(slow.nextVersion() > Math.max(...before), "Above what it has read.");
+    assert.ok(slow.nextVersion() > Math.max(...before), "The version is not above those read.");
     const value = Buffer.from("slow");
     const put = (index: number) => ({ key: keys[index]!, value });
     const one = await slow.commit({ version, checks: [], puts: [put(0)], deletes: [] });
@@ -155,9 +155,13 @@ describe("Two PostgresEngines on one database", () => {
     assert.ok(one.committed && many.committed);
     const raised = [...one.versions, ...many.versions];
     for (const [index, each] of raised.entries()) {
-      assert.ok(each > before[index]!, "Above what was there.");
-      assert.ok(each <= before[index]! + RAISED_BY_MAX, "And not far.");
-      assert.equal((each - version) % RAISED_BY_MAX, 0, "As only this front end counts.");
+      assert.ok(each > before[index]!, "The version was not raised above the existing one.");
+      assert.ok(each <= before[index]! + RAISED_BY_MAX, "The version was raised too far.");
+      assert.equal(
+        (each - version) % RAISED_BY_MAX,
+        0,
+        "The version has another front end's digit.",
+      );
     }
     const stored = (await fast.get(keys)).map((entry) => entry!.version);
     assert.deepEqual(stored, raised);

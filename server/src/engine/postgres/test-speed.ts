@@ -154,7 +154,7 @@ async function insertKeys(keys: readonly Key[]): Promise<void> {
     puts: keys.map((key) => ({ key, value: VALUE })),
     deletes: [],
   });
-  if (!result.committed) throw new Error("A key was there already.");
+  if (!result.committed) throw new Error("A key existed already.");
 }
 
 async function fill(): Promise<void> {
