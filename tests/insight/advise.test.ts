@@ -16,7 +16,7 @@ import { openTables, type Shop } from "./demo/shop.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("rowhouse advise on the demo shop", () => {
-  it("finds its five design mistakes, each in its table, and no other", async () => {
+  it("finds its five design mistakes, each in its table, and nothing else", async () => {
     const advice = await adviceFor(mistakenShop);
     assert.deepEqual(advice.findings.map(({ rule, table }) => [rule, table.split("/")[1]]).sort(), [
       ["append-only-keys", "Events"],
@@ -33,7 +33,7 @@ describe("rowhouse advise on the demo shop", () => {
     assert.equal(sarif.match(/"level":"warning"/g)?.length, 5);
   });
 
-  it("finds nothing once they are repaired", async () => {
+  it("finds nothing after they are repaired", async () => {
     const advice = await adviceFor(repairedShop);
     assert.deepEqual(advice.findings, []);
     assert.ok(advice.lines.every(({ verdict }) => verdict !== "findings"));
@@ -41,8 +41,8 @@ describe("rowhouse advise on the demo shop", () => {
   });
 });
 
-describe("The data of a table", () => {
-  it("tells of its one partition only where all of it is, also behind what is looked at", async () => {
+describe("A sample of a table's data", () => {
+  it("names the only partition if all data is in it, even beyond the sampled entities", async () => {
     const onlyPartitions = async (...partitionKeys: string[]) => {
       const engine = new MemoryEngine();
       let data: Awaited<ReturnType<typeof sampleTables>> | undefined;
@@ -62,7 +62,7 @@ describe("The data of a table", () => {
 });
 
 describe("rowhouse advise on refusals inside batches", () => {
-  it("sees an operation that is sent again and again, in its table", async () => {
+  it("finds an operation that a client keeps retrying, with its table", async () => {
     const gate = new FaultGate(parseFaultRules("403 on DeleteEntity of People"));
     let recording = "";
     const recorder = new TrafficRecorder(systemClock, (bytes) => {

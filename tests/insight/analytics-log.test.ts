@@ -18,13 +18,13 @@ import { TableWire } from "../wire/table-wire.ts";
 const ACCOUNT = "devstoreaccount1";
 const AT = Date.UTC(2026, 10, 20, 14, 5, 30);
 const HOUR = "2026/11/20/1400";
-/** More than is kept in memory: it comes and goes in parts. */
+/** More than is held in memory: it is uploaded and downloaded in parts. */
 const STREAMED = "abc".repeat(70_000);
 const here = { host: "127.0.0.1", port: 0 };
 const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
 
 describe("The analytics log, as the official client sees it", () => {
-  it("is written where only tables are served, and read through the Blob service", () =>
+  it("is written while only tables are served, and readable through the Blob service", () =>
     withFolder(async (folder) => {
       await serve(folder, ["table"], async ({ tableUrl }) => {
         const wire = new TableWire({ url: tableUrl, account: ACCOUNT, key: KEY });
@@ -47,7 +47,7 @@ describe("The analytics log, as the official client sees it", () => {
       });
     }));
 
-  it("holds the first request after a start", () =>
+  it("contains the first request after a start", () =>
     withFolder(async (folder) => {
       const send = (verb: string, path: string, body: object | string) =>
         serve(folder, ["table"], async ({ tableUrl }) => {
@@ -67,7 +67,7 @@ describe("The analytics log, as the official client sees it", () => {
       });
     }));
 
-  it("tells of blobs, shows no signature, and goes when it is deleted", () =>
+  it("records blob requests without signatures, is read-only, and can be deleted", () =>
     withFolder(async (folder) => {
       await serve(folder, ["blob"], async ({ client }) => {
         await client.setProperties({
@@ -184,7 +184,7 @@ async function textOf(blob: BlobClient): Promise<string> {
   return (await blob.downloadToBuffer()).toString();
 }
 
-/** Lines, in fields. */
+/** The lines, split into fields. */
 function linesOf(text: string): string[][] {
   assert.match(text, /\n$/);
   return text

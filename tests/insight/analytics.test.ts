@@ -9,7 +9,7 @@ const PROPERTIES = "/?restype=service&comp=properties";
 const HOURS = "/$MetricsHourPrimaryTransactionsTable()";
 
 describe("Hour metrics of the Table service", () => {
-  it("are written when the server ends once service properties ask for them, not listed, and kept", () =>
+  it("are written when the server ends if service properties enable them, unlisted and read-only", () =>
     withFolder(async (folder) => {
       const open = () => openLmdbEngine({ path: join(folder, "data") });
       await withServer({ engine: await open() }, async ({ wire }) => {

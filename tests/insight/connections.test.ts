@@ -5,7 +5,7 @@ import { withServer } from "./watched-server.ts";
 
 for (const lane of ["fast", "node"] as const) {
   describe(`Observers of the ${lane} lane`, () => {
-    it("are told which request opens a connection, also when node:http takes the connection over", async () => {
+    it("learn which request opened a connection, even if node:http takes the connection over", async () => {
       const opened: boolean[] = [];
       const observer = {
         finished: (_: unknown, sender: { opensConnection: boolean }) =>
@@ -15,7 +15,7 @@ for (const lane of ["fast", "node"] as const) {
         for (let client = 0; client < 2; client++) {
           const agent = new Agent({ keepAlive: true, maxSockets: 1 });
           await ask(agent, `${accountUrl}/Tables`, {});
-          // A request of a kind that the fast lane does not know.
+          // A request of a kind that the fast lane does not read.
           await ask(agent, `${accountUrl}/Tables`, { "X-Latin": "\u00e9" });
           await ask(agent, `${accountUrl}/Tables`, {});
           agent.destroy();

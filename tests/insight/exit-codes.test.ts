@@ -16,57 +16,57 @@ interface CommandLine {
 const COMMAND_LINES: readonly CommandLine[] = [
   { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
   {
-    what: "a command that is none",
+    what: "an unknown command",
     args: ["reprot"],
     reason: /no command 'reprot'; there are .*report/,
   },
   { what: "a missing argument", args: ["explain", "-t", "T"], reason: /missing required argument/ },
   { what: "an unknown command below another", args: ["engine", "x"], reason: /unknown command/ },
   {
-    what: "a fault rule of an operation that there is not",
+    what: "a fault rule with an unknown operation",
     args: ["serve", "--inMemoryPersistence", "--faults", "503 on InsertEntiy"],
     reason: /cannot start: "InsertEntiy" in a fault rule is not an operation/,
   },
   {
-    what: "a report that is not there, without the help of a command line that was right",
+    what: "a missing report, without usage help",
     args: ["report", "none.json"],
     reason: /does not exist; the server writes it at shutdown\.\n$/,
   },
   {
-    what: "a folder without a name, which is not the current one",
+    what: "an empty folder name, which does not mean the current folder",
     args: ["serve", "--location", ""],
     reason: /'-l, --location <folder>' argument '' is invalid\. It is empty\./,
   },
   {
-    what: "a host without a name, which is not every one",
+    what: "an empty host name, which does not mean every address",
     args: ["serve", "--tableHost="],
     reason: /'--tableHost <host>' argument '' is invalid\. It is empty\./,
   },
   {
-    what: "a backup to nowhere",
+    what: "a backup without a target",
     args: ["backup", ""],
     reason:
       /'' is invalid for argument 'target'\. The name is empty; name a folder that does not exist yet\./,
   },
   {
-    what: "no command behind --",
+    what: "no command after --",
     args: ["serve", "--inMemoryPersistence", "--", ""],
     reason: /there is no command after --/,
   },
   {
-    what: "memory beside a database that the environment names",
+    what: "--inMemoryPersistence together with a database from the environment",
     args: ["serve", "--inMemoryPersistence"],
     environment: { ROWHOUSE_ENGINE: "postgres://somebody@localhost/of-somebody" },
     reason: /cannot start: --inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different/,
   },
   {
-    what: "a folder beside a database",
+    what: "--location together with a database",
     args: ["serve", "--location", "data", "--engine", "postgres://localhost/d"],
     reason:
       /cannot start: --location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
   },
   {
-    what: "a configuration that is not there",
+    what: "a missing configuration file",
     args: ["serve", "--config", "none.json"],
     reason: /cannot start: Cannot read the --config file: ENOENT.*none\.json/,
   },
@@ -76,28 +76,28 @@ const COMMAND_LINES: readonly CommandLine[] = [
     reason: /cannot start: README\.md is not JSON\.\n$/,
   },
   {
-    what: "a certificate that is none",
+    what: "an invalid certificate",
     args: ["serve", "--inMemoryPersistence", "--cert", "README.md", "--key", "README.md"],
     reason: /cannot start: --cert and --key cannot be used: .*PEM/,
   },
   {
-    what: "a database that nobody named",
+    what: "a missing database URL",
     args: ["engine", "check"],
     environment: { ROWHOUSE_ENGINE: "" },
     reason: /^rowhouse: Name the database: .* or set ROWHOUSE_ENGINE\.$/m,
   },
   {
-    what: "definitions that are nowhere",
+    what: "missing definitions",
     args: ["patterns", "check"],
     reason: /Name the module that exports the definitions; there is no schema\.ts, .* here\.$/m,
   },
   {
-    what: "a folder in the place of a budget's rules",
+    what: "a folder in place of the scan budget's rules",
     args: ["serve", "--inMemoryPersistence", "--scan-budget", "docs"],
     reason: /cannot start: Cannot read docs: EISDIR/,
   },
   {
-    what: "a file of rules that is not there",
+    what: "a missing file of fault rules",
     args: ["serve", "--inMemoryPersistence", "--faults", "rules.txt"],
     reason: /cannot start: "rules\.txt" .* There is no file of that name either\.\n$/,
   },
@@ -122,18 +122,18 @@ const COMMAND_LINES: readonly CommandLine[] = [
     reason: /^rowhouse: docs is a folder; name the recording file\.\n$/,
   },
   {
-    what: "an endpoint that is no URL, without repeating what may hold a signature",
+    what: "an endpoint that is not a URL, without printing the signature in it",
     args: ["explain", "", "-t", "Tab", "--against", "localhost:10002/a?sig=secret"],
     reason:
       /^rowhouse: --against is not a URL such as http:\/\/127\.0\.0\.1:10002\/devstoreaccount1\.\n$/,
   },
   {
-    what: "definitions that are no module",
+    what: "definitions that are not a module",
     args: ["patterns", "check", "docs"],
     reason: /^rowhouse patterns: docs cannot be imported: /,
   },
   {
-    what: "an insight token that is empty",
+    what: "an empty insight token",
     args: ["serve", "--insight", "--insight-token="],
     reason: /It is empty; leave it out to get a new one/,
   },
@@ -149,7 +149,7 @@ describe("Exit codes of the rowhouse command", () => {
   }
 
   if (process.platform === "linux") {
-    it("are 2 for a log where there can be no folder", async () => {
+    it("are 2 for a log where no folder can be created", async () => {
       const command = new RowhouseCommand([
         "serve",
         "--inMemoryPersistence",
@@ -160,7 +160,7 @@ describe("Exit codes of the rowhouse command", () => {
     });
   }
 
-  it("are 2 for a recording that is empty, as that of a server that was killed", () =>
+  it("are 2 for an empty recording, as a killed server leaves it", () =>
     withFolder(async (folder) => {
       const file = join(folder, "traffic.jsonl");
       writeFileSync(file, "");
@@ -172,11 +172,11 @@ describe("Exit codes of the rowhouse command", () => {
       );
     }));
 
-  it("are 0 for help that was asked for", async () => {
+  it("are 0 for requested help", async () => {
     assert.equal(await new RowhouseCommand(["report", "--help"]).exited, 0);
   });
 
-  it("are 2 for explain when the server refuses the query, behind what was found out without it", () =>
+  it("are 2 for explain if the server refuses the query, after printing the plan", () =>
     withServer({}, async ({ accountUrl }) => {
       const args = ["explain", "Age eq 1", "--table", "Nothing", "--against", accountUrl];
       const command = new RowhouseCommand(args);

@@ -10,7 +10,7 @@ import { batchedQuery, readBatch, sendBatch } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("rowhouse explain", () => {
-  it("names the scan and the index table that cures it", async () => {
+  it("prints the scan and the index table that avoids it", async () => {
     const { text } = await explainFilter("Email eq 'a@b'", { table: "People" }, {});
     assert.match(text, /^plan {6}table scan where Email eq 'a@b'$/m);
     assert.match(text, /inter-partition secondary index/);
@@ -20,7 +20,7 @@ describe("rowhouse explain", () => {
     );
   });
 
-  it("refuses a name that no table has, not one of the service's own tables", async () => {
+  it("refuses an invalid table name, but not the service's own tables", async () => {
     for (const table of ["a-b", "ab", "1st", "Tables", "", "t".repeat(64)]) {
       const explaining = explainFilter("PartitionKey eq 'a'", { table }, {});
       await assert.rejects(
@@ -32,7 +32,7 @@ describe("rowhouse explain", () => {
     assert.match((await explainFilter("PartitionKey eq 'a'", { table }, {})).text, /^plan/);
   });
 
-  it("has nothing better than a point query", async () => {
+  it("suggests nothing better than a point query", async () => {
     const filter = "PartitionKey eq 'a' and RowKey eq 'b'";
     const { text } = await explainFilter(filter, { table: "People" }, {});
     assert.match(text, /^better {4}none/m);
@@ -55,7 +55,7 @@ describe("rowhouse explain", () => {
     );
   });
 
-  it("says what the service answers to a filter that is none", async () => {
+  it("prints the service's refusal of an invalid filter", async () => {
     for (const [filter, reason] of [
       ["Age eq", /\(400 InvalidInput\)/],
       ["startswith(Name, 'a')", /^Error: The service rejects this \$filter \(501 NotImplemented\)/],
@@ -64,7 +64,7 @@ describe("rowhouse explain", () => {
     }
   });
 
-  it("does not let an endpoint command the terminal", async () => {
+  it("removes control characters from an endpoint's headers", async () => {
     const server = createServer((_, response) => {
       response.setHeader("x-rowhouse-plan", "table scan\u009b31m").end("{}");
     });
@@ -79,7 +79,7 @@ describe("rowhouse explain", () => {
     assert.doesNotMatch(text, /[^\n\P{Cc}]/u);
   });
 
-  it("says why an endpoint does not answer", async () => {
+  it("prints why an endpoint does not answer", async () => {
     let url = "";
     await withServer({}, async ({ accountUrl }) => {
       url = accountUrl;
@@ -90,7 +90,7 @@ describe("rowhouse explain", () => {
     );
   });
 
-  it("asks a server and prints what the query cost", () =>
+  it("sends the query to a server and prints its cost", () =>
     withServer({}, async ({ wire, accountUrl }) => {
       await fillTable(wire, "People", people);
       const options = { table: "People", against: accountUrl };
@@ -107,7 +107,7 @@ describe("rowhouse explain", () => {
 });
 
 describe("The cost of a query", () => {
-  it("stands with its answer, alone and in a batch", () =>
+  it("is in the headers of its answer, alone and in a batch", () =>
     withServer({}, async ({ wire }) => {
       await fillTable(wire, "People", people);
       const filter = "PartitionKey eq 'p' and Age ge 2".replaceAll(" ", "%20");
@@ -126,7 +126,7 @@ describe("The cost of a query", () => {
       }
     }));
 
-  it("stands with the refusal of a point query that finds nothing, too", () =>
+  it("is also in the headers of a point query's 404", () =>
     withServer({}, async ({ wire }) => {
       await fillTable(wire, "People", people);
       const absent = await wire.send("GET", "/People(PartitionKey='p',RowKey='4')");
@@ -154,7 +154,7 @@ describe("rowhouse inspect", () => {
     });
   });
 
-  it("tells the sizes of partitions, and how unlike they are", async () => {
+  it("reports the sizes of partitions and their skew", async () => {
     const engine = new MemoryEngine();
     await withServer({ engine }, async ({ wire }) => {
       const many = Array.from({ length: 12 }, (_, i) => ({ PartitionKey: `q${i}`, RowKey: "1" }));
@@ -177,7 +177,7 @@ describe("rowhouse inspect", () => {
     });
   });
 
-  it("prints every key space without failing on any", async () => {
+  it("prints every key space", async () => {
     const engine = new MemoryEngine();
     await withServer({ engine }, async ({ wire }) => {
       await fillTable(wire, "People", people);

@@ -9,7 +9,7 @@ import { FaultLog, loggingObserver } from "rowhouse/serve/logs";
 const FULL = new EngineError("Unavailable", "no space left on /data");
 
 describe("The log of faults", () => {
-  it("tells of a full disk with the first request it refuses, and a minute later how many it left out", () => {
+  it("reports a full disk with the first refused request, and a minute later how many reports it omitted", () => {
     let now = 0;
     const log = logged(
       (observer) => {
@@ -29,7 +29,7 @@ describe("The log of faults", () => {
     );
   });
 
-  it("tells once a minute of what a fault rule refuses, which was asked for", () => {
+  it("reports refusals by fault rules, which are intended, once a minute", () => {
     const [busy, late] = [new ServiceError("ServerBusy"), new ServiceError("OperationTimedOut")];
     const log = logged((observer) => {
       for (const cause of [busy, busy, busy, late]) refuse(observer, cause);
@@ -40,7 +40,7 @@ describe("The log of faults", () => {
     );
   });
 
-  it("tells of another fault at once, and of every one that is no fault of the storage", () => {
+  it("reports a different fault immediately, and every fault outside of the storage", () => {
     const bug = new TypeError("x is not a function");
     const log = logged((observer) => {
       for (const cause of [FULL, new EngineError("Unavailable", "no readers left"), bug, bug]) {
@@ -53,7 +53,7 @@ describe("The log of faults", () => {
     );
   });
 
-  it("tells of what a batch met, whose answer is 202, and of no operation that there is not", () => {
+  it("reports faults inside a batch, whose answer is 202, but no unimplemented operation", () => {
     const log = logged((observer) => {
       refuse(observer, FULL, { status: 202, errorCode: "InternalError" });
       const missing = new ServiceError("NotImplemented");
@@ -65,7 +65,7 @@ describe("The log of faults", () => {
     );
   });
 
-  it("tells of every request when it is to tell of all", () => {
+  it("reports every request at level debug", () => {
     const log = logged(
       (observer) => {
         for (const _ of Array(3)) refuse(observer, FULL);

@@ -10,7 +10,7 @@ import { batchedQuery, readBatch, sendBatch, sendChangeset } from "../wire/table
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("Faults over HTTP", () => {
-  it("are the service's own refusals, and leave other operations alone", async () => {
+  it("are the service's own refusals, and do not affect other operations", async () => {
     const gate = new FaultGate(parseFaultRules("503 on QueryEntity of People"));
     await withServer({ gate }, async ({ wire }) => {
       await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
@@ -23,7 +23,7 @@ describe("Faults over HTTP", () => {
 });
 
 describe("Faults inside a batch", () => {
-  it("refuse the whole batch in the name of the operation that is struck", async () => {
+  it("refuse the whole batch, with the index of the operation that the rule names", async () => {
     const gate = new FaultGate(parseFaultRules("503 on DeleteEntity of people"));
     await withServer({ gate }, async ({ wire }) => {
       await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
@@ -48,8 +48,8 @@ describe("Faults inside a batch", () => {
   });
 });
 
-describe("What a batch refuses inside its answer", () => {
-  it("is told to logs and metrics once, with why, as the refusal of a request is", async () => {
+describe("A refusal inside the answer to a batch", () => {
+  it("is reported once to logs and metrics, with its cause, like the refusal of a request", async () => {
     const gate = new FaultGate(parseFaultRules("503 on DeleteEntity; 500 on QueryEntity"));
     const metrics = new RequestMetrics();
     const refused: RequestRecord[] = [];
@@ -82,8 +82,8 @@ describe("What a batch refuses inside its answer", () => {
   });
 });
 
-describe("What the engine refuses a batch", () => {
-  it("is told to logs in the words of the engine", async () => {
+describe("An engine's fault inside a batch", () => {
+  it("is reported to logs with the engine's error", async () => {
     const engine = new FaultyEngine();
     const causes: unknown[] = [];
     const log: Observer = { refusalsOnly: true, finished: ({ cause }) => causes.push(cause) };
@@ -102,8 +102,8 @@ function entity(rowKey: string): string {
 }
 
 describe("Enforced targets over HTTP", () => {
-  it("answer 503 while a partition is in debt, and serve the others", async () => {
-    // Allowances do not fill for requests that came before what was counted last.
+  it("answer 503 while a partition is over its target, and serve other partitions", async () => {
+    // The allowance is not refilled for requests earlier than the last one counted.
     const at = Date.now() + 60_000;
     const insight = new AzureTargets("enforce");
     await withServer({ insight }, async ({ wire }) => {

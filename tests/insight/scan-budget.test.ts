@@ -8,7 +8,7 @@ import { fillTable, withServer } from "./watched-server.ts";
 const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: String(age), Age: age }));
 
 describe("A strict scan budget over HTTP", () => {
-  it("answers 400 ScanBudgetExceeded for a scan and serves the point query", async () => {
+  it("answers 400 ScanBudgetExceeded to a scan and serves the point query", async () => {
     const insight = joinInsights([new ScanBudget(parseScanRules("no table scan; strict"))]);
     await withServer({ insight }, async ({ wire }) => {
       await fillTable(wire, "People", people);
@@ -21,7 +21,7 @@ describe("A strict scan budget over HTTP", () => {
     });
   });
 
-  it("counts the pages of a scan as of one, whichever is left of it", async () => {
+  it("reports the pages of a scan as one overrun", async () => {
     const budget = new ScanBudget(parseScanRules("no table scan"));
     await withServer({ insight: joinInsights([budget]) }, async ({ wire }) => {
       await fillTable(wire, "People", people);
@@ -41,7 +41,7 @@ describe("A strict scan budget over HTTP", () => {
     assert.deepEqual([scan?.class, scan?.count, scan?.entitiesReturned], ["table scan", 3, 3]);
   });
 
-  it("refuses a query whose answer is too thin, with what it read", async () => {
+  it("refuses a query that returns too few of the entities it reads", async () => {
     const insight = joinInsights([new ScanBudget(parseScanRules("density 0.5 from 3; strict"))]);
     await withServer({ insight }, async ({ wire }) => {
       await fillTable(wire, "People", people);

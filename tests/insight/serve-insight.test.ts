@@ -15,7 +15,7 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
   it("serves the load of partitions and the counts of operations and engine, and reports scans", () =>
     withFolder(async (folder) => {
       const file = join(folder, "report.json");
-      // One process for all: starting it takes longer than all that is asked of it.
+      // One process for all, because starting it takes longer than all the requests.
       const budget = ["--scan-budget", "no table scan", "--scan-report", file];
       const flags = ["--insight", "--metrics", ...budget, "--silent"];
       const server = await startRowhouse(join(folder, "data"), flags);
@@ -55,7 +55,7 @@ describe("rowhouse serve --scan-budget", () => {
     return new RowhouseCommand(["serve", "--location", folder, ...ports, ...budget, ...flags]);
   };
 
-  it("takes a report of another run away when it begins", () =>
+  it("removes the report of an earlier run when it starts", () =>
     withFolder(async (folder) => {
       const file = join(folder, "report.json");
       writeFileSync(file, '{"queries":3,"overBudget":0,"overruns":[]}');
@@ -66,14 +66,14 @@ describe("rowhouse serve --scan-budget", () => {
       assert.throws(() => reportOf(file, "text"), /does not exist/);
     }));
 
-  it("does not begin where it could not write its report", () =>
+  it("does not start if it cannot write its report", () =>
     withFolder(async (folder) => {
       const server = serve(join(folder, "data"), join(folder, "none", "report.json"));
       assert.equal(await server.exited, 2);
       assert.match(server.stderr, /cannot start: Cannot write the report .*report\.json: ENOENT/);
     }));
 
-  it("leaves alone what is no file, such as a device, where its report is to go", () =>
+  it("does not replace a device or link in place of its report", () =>
     withFolder(async (folder) => {
       const link = join(folder, "report.json");
       symlinkSync("/dev/null", link);
@@ -84,7 +84,7 @@ describe("rowhouse serve --scan-budget", () => {
       assert.ok(lstatSync(link).isSymbolicLink());
     }));
 
-  it("writes report and recording also when nobody reads its words any more", () =>
+  it("writes report and recording even if its standard output is closed", () =>
     withFolder(async (folder) => {
       const files = [join(folder, "report.json"), join(folder, "traffic.jsonl")] as const;
       writeFileSync(files[1], "of another run", { mode: 0o644 });
@@ -101,7 +101,7 @@ describe("rowhouse serve --scan-budget", () => {
 });
 
 describe("rowhouse report", () => {
-  it("finds nothing wrong where no query was over budget, and says what is no report", () =>
+  it("exits with 0 if no query was over budget, and refuses files that are not reports", () =>
     withFolder(async (folder) => {
       const file = join(folder, "report.json");
       const summary = { queries: 3, overBudget: 0, refused: 0, strict: false, overruns: [] };
@@ -119,7 +119,7 @@ describe("rowhouse report", () => {
       writeFileSync(file, JSON.stringify({ ...summary, overBudget: 1, overruns: [overrun] }));
       const report = reportOf(file, "text");
       assert.equal(report.exitCode, 1);
-      // What clients sent commands no terminal, and does not fill it.
+      // Text from clients is stripped of control characters and shortened.
       assert.match(
         report.text,
         /^a\/T: table scan where \ufffd\[2J\ufffdnothing foundx{282}\.\.\.$/m,

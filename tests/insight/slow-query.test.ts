@@ -10,14 +10,14 @@ import { slowInsight, slowObserver } from "rowhouse/serve/watch-slow";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("The slow-query log", () => {
-  it("says of a query that took too long what it read, and why", async () => {
+  it("contains the plan and the cost of a slow query", async () => {
     const lines = await linesAbove(0);
     const scan = lines.find(({ msg, table }) => msg === "slow query" && table === "People");
     assert.equal(scan?.plan, "table scan where Age eq 2");
     assert.deepEqual([scan?.entitiesRead, scan?.entitiesReturned], [3, 1]);
   });
 
-  it("names every other slow request once, and no query twice", async () => {
+  it("contains every other slow request once, and no query twice", async () => {
     const lines = await linesAbove(0);
     const others = lines.filter(({ msg }) => msg === "slow request");
     assert.deepEqual(
@@ -27,20 +27,20 @@ describe("The slow-query log", () => {
     assert.equal(lines.length, others.length + 1);
   });
 
-  it("names queries that failed below the service, of which no page is told", async () => {
+  it("contains queries that failed before they read a page", async () => {
     const gate = new FaultGate(parseFaultRules("503 on QueryEntities"));
     const lines = await linesAbove(0, { gate });
     const { operation, msg } = lines.at(-1) ?? {};
     assert.deepEqual([operation, msg], ["QueryEntities", "slow request"]);
   });
 
-  it("is silent below its threshold", async () => {
+  it("is empty below its threshold", async () => {
     assert.deepEqual(await linesAbove(3_600_000), []);
   });
 });
 
 describe("The duration of requests", () => {
-  it("is told apart below a millisecond with a stopwatch", async () => {
+  it("is measured in fractions of a millisecond with a stopwatch", async () => {
     let ms = 0;
     const stopwatch = {
       now() {
@@ -69,7 +69,7 @@ interface Line {
   readonly entitiesReturned?: number;
 }
 
-/** What is logged of three inserts and a scan. */
+/** The log of three inserts and a scan. */
 async function linesAbove(
   thresholdMs: number,
   options: Partial<ServerOptions> = {},

@@ -8,7 +8,7 @@ import { fillTable, withServer } from "./watched-server.ts";
 const entity = { PartitionKey: "p", RowKey: "r" };
 const keys = "(PartitionKey='p',RowKey='r')";
 
-describe("Those who watch", () => {
+describe("Watchers", () => {
   for (const [request, send] of [
     ["a list", (wire) => wire.send("GET", "/PEOPLE()")],
     ["a point query", (wire) => wire.send("GET", `/PEOPLE${keys}`)],
@@ -20,11 +20,11 @@ describe("Those who watch", () => {
       (wire) => sendChangeset(wire, [{ method: "PUT", path: `/PEOPLE${keys}`, body: entity }]),
     ],
   ] satisfies [string, (wire: TableWire) => Promise<unknown>][]) {
-    it(`hear of ${request} by the name with which its table was created`, async () => {
+    it(`receive ${request} with the name that its table was created with`, async () => {
       const { insight, told } = listener();
       await withServer({ insight }, async ({ wire }) => {
         await fillTable(wire, "People", [entity]);
-        // At first the server does not know that these are one.
+        // At first the server does not know that both names mean the same table.
         await send(wire);
         await send(wire);
       });
@@ -33,7 +33,7 @@ describe("Those who watch", () => {
     });
   }
 
-  it("hear of no table that is not there", async () => {
+  it("receive no requests to missing tables", async () => {
     const { insight, told } = listener();
     await withServer({ insight }, async ({ wire }) => {
       for (const path of ["/Nobody()", `/Nobody${keys}`]) {
@@ -50,7 +50,7 @@ describe("Those who watch", () => {
   });
 });
 
-/** Remembers which tables it was told of. */
+/** Records the table names that it receives. */
 function listener(): { readonly insight: Insight; readonly told: string[] } {
   const told: string[] = [];
   const tell = ({ table }: { readonly table: string }) => {

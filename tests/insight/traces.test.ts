@@ -8,7 +8,7 @@ import { withFolder } from "../support/rowhouse-process.ts";
 
 const API = `exports.trace = { getTracer: () => ({ startSpan: () => ({ setStatus() {}, end() {} }) }) };`;
 
-it("The tracing API is loaded when it is asked for, from the current folder, and not before", () =>
+it("The tracing API is loaded from the current folder, and only on demand", () =>
   withFolder(async (folder) => {
     const before = process.cwd();
     process.chdir(folder);

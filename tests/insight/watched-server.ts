@@ -4,13 +4,13 @@ import { startLocalServer } from "../wire/local-server.ts";
 import { TableWire } from "../wire/table-wire.ts";
 
 export interface WatchedServer {
-  /** Of the service: no account. */
+  /** The service's address, without an account. */
   readonly url: string;
   readonly accountUrl: string;
   readonly wire: TableWire;
 }
 
-/** A server of this process for the time of some work, and a client of its development account. */
+/** Runs work with a server in this process and a client of its development account. */
 export async function withServer(
   options: Partial<ServerOptions>,
   work: (server: WatchedServer) => Promise<void>,
@@ -28,7 +28,7 @@ export async function withServer(
   }
 }
 
-/** Creates a table and puts entities in it. */
+/** Creates a table and inserts entities. */
 export async function fillTable(
   wire: TableWire,
   table: string,

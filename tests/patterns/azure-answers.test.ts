@@ -13,7 +13,7 @@ before(async () => {
 after(() => standIn.close());
 
 describe("the official clients as ports", () => {
-  it("give every type as it came, whatever the service annotates", async () => {
+  it("return every type as it was stored, whatever the service annotates", async () => {
     const wire = {
       "odata.metadata": "x",
       "odata.etag": 'W/"1"',
@@ -86,7 +86,7 @@ describe("the official clients as ports", () => {
     assert.deepEqual((await standIn.tables().query("T", {})).entities, [stored, stored]);
   });
 
-  it("go on after a page that is empty", async () => {
+  it("return the continuation of an empty page", async () => {
     const headers = {
       "content-type": JSON_TYPE,
       "x-ms-continuation-nextpartitionkey": "1!4!cA--",
@@ -96,7 +96,7 @@ describe("the official clients as ports", () => {
     assert.deepEqual(page, { entities: [], continuation: { partitionKey: "1!4!cA--" } });
   });
 
-  it("send a transaction as what it is, also where the URL ends with a token", async () => {
+  it("send a transaction correctly, even if the URL ends with a token", async () => {
     const part = 'HTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n';
     const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
     const parts = `--changesetresponse_1\r\n\r\n${part}\r\n`.repeat(2);
@@ -128,10 +128,10 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("take a transaction whose operations are not all answered for one without an answer", async () => {
+  it("treat a transaction with missing answers as unanswered", async () => {
     const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
     const part = '--changesetresponse_1\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n\r\n';
-    // One of them, none that can be read, and two of which the second is torn.
+    // One answer missing, none readable, and a truncated second one.
     for (const body of [
       `${part}--changesetresponse_1--`,
       "--changesetresponse_1\r\n\r\nHTTP/1.1 \r\n--changesetresponse_1--",
@@ -146,7 +146,7 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("name the mutation that made a transaction fail", async () => {
+  it("report the index of the mutation that made a transaction fail", async () => {
     const part = JSON.stringify({
       "odata.error": {
         code: "EntityAlreadyExists",

@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => standIn.close());
 
-/** The same question of all three adapters, as what it is refused with after one request. */
+/** Sends the same request through all three adapters; returns their errors, each after exactly one request. */
 async function refusals(): Promise<PortError[]> {
   const work = [
     () => standIn.tables().query("T", {}),
@@ -37,7 +37,7 @@ async function refusals(): Promise<PortError[]> {
   return errors;
 }
 
-/** A refusal as the Table service words it, and as the other two do. */
+/** A refusal in the form of the Table service and in that of the other two. */
 function refuse(status: number, code: string, headers: Readonly<Record<string, string>> = {}) {
   const message = { lang: "en-US", value: `${code}\nRequestId:1\nTime:2026` };
   standIn.answer = {
@@ -48,7 +48,7 @@ function refuse(status: number, code: string, headers: Readonly<Record<string, s
 }
 
 describe("the official clients as ports", () => {
-  it("tell status and code of every refusal, and send it once", async () => {
+  it("report status and code of every refusal, after one request", async () => {
     for (const [status, code] of [
       [400, "InvalidInput"],
       [401, "AuthenticationFailed"],
@@ -68,14 +68,14 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("tell how long the service wants to be left alone", async () => {
+  it("report how long the service asks clients to wait", async () => {
     refuse(429, "TooManyRequests", { "retry-after": "7" });
     for (const { status, retryAfterMs } of await refusals()) {
       assert.deepEqual([status, retryAfterMs], [429, 7000]);
     }
   });
 
-  it("tell refusals of proxies that word none", async () => {
+  it("report refusals of proxies that have no error code", async () => {
     standIn.answer = {
       status: 502,
       headers: { "content-type": "text/html" },
@@ -95,7 +95,7 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("leave the table client that they are given as it is", async () => {
+  it("do not change the table client that they are given", async () => {
     const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
     const options = { allowInsecureConnection: true, retryOptions: { retryDelayInMs: 0 } };
     const service = new TableServiceClient(standIn.url, credential, options);
@@ -108,11 +108,11 @@ describe("the official clients as ports", () => {
     };
     assert.equal(await sentBy(() => port.listTables({})), 1);
     assert.equal(await sentBy(() => port.query("T", {})), 1);
-    // Once, and three times again.
+    // One request and three retries.
     assert.equal(await sentBy(() => service.listTables().byPage().next()), 4);
   });
 
-  it("take a page to log in at for no answer, not for an empty one or a success", async () => {
+  it("treat a login page as no answer, not as an empty result or a success", async () => {
     const headers = { "content-type": "text/html" };
     standIn.answer = { isOthers: true, status: 200, headers, body: "<h1>Log in</h1>" };
     for (const ask of [
@@ -142,7 +142,7 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("take what something on the way says was done for no answer", async () => {
+  it("treat a success that an intermediary reports as no answer", async () => {
     for (const status of [200, 201, 202, 204]) {
       standIn.answer = { isOthers: true, status };
       for (const ask of [
@@ -155,7 +155,7 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("ask no request id of Cosmos, only the type of a service", async () => {
+  it("expect no request id from Cosmos DB, only a content type", async () => {
     const ofCosmos = standIn.tables({ profile: "cosmos" });
     const headers = { "content-type": JSON_TYPE };
     standIn.answer = { isOthers: true, status: 200, headers, body: JSON.stringify({ value: [] }) };
@@ -169,11 +169,11 @@ describe("the official clients as ports", () => {
         headers: { "content-type": "text/html" },
         body: "<h1>",
       };
-      await assert.rejects(() => ofCosmos.get("T", key), /What answers is no table service/);
+      await assert.rejects(() => ofCosmos.get("T", key), /The endpoint is not a table service/);
     }
   });
 
-  it("do not take a part for all there is where CORS hides from a browser how it goes on", async () => {
+  it("fail if CORS hides headers such as the continuation from a browser", async () => {
     const id = { "x-ms-request-id": "1" };
     const version = { "x-ms-version": "2019-02-02" };
     const etag = { etag: '"1"', date: "Sun, 22 Nov 2026 10:00:00 GMT" };
@@ -194,14 +194,14 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("do not take a page that is kept in a blob for one to log in at", async () => {
+  it("do not mistake an HTML page stored in a blob for a login page", async () => {
     const page = { "content-type": "text/html", "content-length": "13" };
     standIn.answer = { status: 200, headers: { ...page, etag: '"1"' }, body: "<h1>Kept</h1>" };
     const { body } = (await standIn.blobs().get("c", "b")) ?? {};
     assert.equal(new TextDecoder().decode(body), "<h1>Kept</h1>");
   });
 
-  it("do not take what is missing on the way for what is not there, nor for a key that is taken", async () => {
+  it("do not mistake an intermediary's 404 for a missing entity, table or blob", async () => {
     const Town = entity("Town", {
       version: 1,
       fields: { name: f.string() },
@@ -216,7 +216,7 @@ describe("the official clients as ports", () => {
         () => towns.insert({ name: "Bonn" }),
         () => towns.delete({ name: "Bonn" }, { force: true }),
       ]) {
-        await assert.rejects(ask, /What answers is no table service/);
+        await assert.rejects(ask, /The endpoint is not a table service/);
       }
       for (const ask of [
         () => standIn.tables().deleteTable("T"),
@@ -228,8 +228,8 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("have no status for a request that got no answer", async () => {
-    // The near end of a connection: nobody listens at its port, nor can anybody be given it.
+  it("report status 0 for a request that got no answer", async () => {
+    // The near end of a connection: nothing listens on its port, and no other socket can be given it.
     const address = standIn.url;
     const held = connectTo(Number(new URL(address).port), "127.0.0.1");
     await once(held, "connect");
@@ -246,7 +246,7 @@ describe("the official clients as ports", () => {
     }
   });
 
-  it("have no status for a blob that ends before its length either", async () => {
+  it("report status 0 for a blob that ends before its length", async () => {
     const headers = { "content-length": "1000", etag: '"1"' };
     standIn.answer = { status: 200, headers, body: "the first of it" };
     await assert.rejects(

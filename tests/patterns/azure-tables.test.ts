@@ -42,7 +42,7 @@ function open(client: Client = { AzureNamedKeyCredential, TableServiceClient }) 
   return azureTables(service, { profile: "rowhouse" });
 }
 
-/** As in a program whose own version of the package is not the one that the library finds. */
+/** As in a program that has another copy of the package than the one that the library finds. */
 function anotherCopy(): Client {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-client-"));
   const outfile = join(folder, "data-tables.cjs");
@@ -59,7 +59,7 @@ const copy = anotherCopy();
 testTablesPort({ name: "Another copy of the official client", open: () => open(copy) });
 
 describe("The official client against Rowhouse", () => {
-  it("takes the batches that the library fills, however long the names in them are", async () => {
+  it("accepts the batches that the library fills, however long their property names", async () => {
     const names = Array.from({ length: 245 }, (_, i) => `${"measured".repeat(15)}${i}`);
     const doubles = Object.fromEntries(names.map((name) => [name, f.double()]));
     const Wide = entity("Wide", {
@@ -76,7 +76,7 @@ describe("The official client against Rowhouse", () => {
     assert.ok(results.every(({ ok }) => ok));
   });
 
-  it("tells how many entities were read for a page, as the one in memory does", async () => {
+  it("reports how many entities were read for a page, as the memory endpoint does", async () => {
     for (const port of [open(), memory().tables]) {
       await port.createTable("Inspected");
       const rows = Array.from({ length: 10 }, (_, i) => ({

@@ -24,7 +24,7 @@ function pipelineOf(service: BlobServiceClient) {
 }
 
 describe("the time limits of the official clients", () => {
-  it("come to requests that carry a signal only where there is a limit", async () => {
+  it("add an abort signal to requests only if there is a limit", async () => {
     standIn.answer = { status: 200, headers: { "content-type": JSON_TYPE }, body: '{"value":[]}' };
     const signals: boolean[] = [];
     for (const answerWithinMs of [1000, Number.POSITIVE_INFINITY]) {
@@ -48,7 +48,7 @@ describe("the time limits of the official clients", () => {
     assert.deepEqual(signals, [true, false]);
   });
 
-  it("wait no more for a request that failed, and give another try a limit of its own", async (test) => {
+  it("end with a failed request, and start again for its retry", async (test) => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const signals: AbortSignalLike[] = [];
     const service = new TableServiceClient(standIn.url, { allowInsecureConnection: true });
@@ -77,7 +77,7 @@ describe("the time limits of the official clients", () => {
     pipelineOf(blobService).addPolicy(look, { afterPhase: "Sign" });
     await assert.rejects(blobPort.get("c", "b"));
     test.mock.timers.tick(2 * 60_000);
-    // A blob that is not read to its end is given up, for its connection.
+    // A blob that is not read to its end is aborted, to release its connection.
     assert.deepEqual(
       signals.map(({ aborted }) => aborted),
       [false, false, true],
@@ -85,7 +85,7 @@ describe("the time limits of the official clients", () => {
     assert.equal(new Set(signals).size, 3);
   });
 
-  it("come to no request with a signal that a stream or a token on its way may hold still", async () => {
+  it("share a signal between requests only if no stream or token request may still use it", async () => {
     const signals: unknown[] = [];
     const looking = (header: string): PipelinePolicy => ({
       name: "look",
@@ -129,7 +129,7 @@ describe("the time limits of the official clients", () => {
     for await (const bytes of readableStreamBody!) assert.equal(String(bytes), "later");
   });
 
-  it("tell the service how long a write of a blob is of use, under a name of any characters", async () => {
+  it("are sent to the service with writes of blobs, whatever the characters of the name", async () => {
     const blobs = standIn.blobs();
     standIn.answer = { status: 201, headers: { etag: '"1"' } };
     await blobs.put("c", "a/b c?ü", new Uint8Array(1), { timeoutS: 7 });
@@ -141,7 +141,7 @@ describe("the time limits of the official clients", () => {
     assert.doesNotMatch(standIn.last.url ?? "", /timeout/);
   });
 
-  it("wait for a blob however long it takes, while more of it comes", async (test) => {
+  it("do not end a download while bytes keep arriving", async (test) => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const sender = createServer((_, response) => {
       const ours = { "x-ms-request-id": "1", "x-ms-version": "2020-10-02" };

@@ -16,10 +16,10 @@ import { seededRandom } from "../support/seeded-random.ts";
 import { type Movie, readMovies } from "../wire/movies.ts";
 
 /*
- * Index tables over films, of which each sits in several genres and under several actors: by genre (full
- * copies), by actor (partly normalised: with the genres, without the plot) and by actor and genre (keys
- * only). The films themselves are spread by the hash of their title, which no reader has to compute. The
- * real films are used where they are, beside this repository; made-up ones of the same shape always.
+ * Index tables over films, each of which has several genres and actors: by genre (full copies), by actor
+ * (partly normalized: with the genres, without the plot) and by actor and genre (keys only). The films
+ * themselves are spread by a hash of their title, which readers need not compute. Made-up films are always
+ * used, and the real ones too if their folder next to this repository exists.
  */
 
 const REAL = fileURLToPath(new URL("../../../shared/data/movies", import.meta.url));
@@ -27,7 +27,7 @@ const REAL = fileURLToPath(new URL("../../../shared/data/movies", import.meta.ur
 const fields = {
   title: f.string(),
   year: f.int32(),
-  /** Remakes share title and year now and then. */
+  /** Remakes sometimes share title and year. */
   take: f.int32(),
   genres: f.json<readonly string[]>(),
   actors: f.json<readonly string[]>(),
@@ -86,12 +86,12 @@ type Film = typeof Film.infer;
 const NAMES = ["genre", "actor", "actorGenre"] as const;
 
 describe("films by genre and by actor", () => {
-  it("made up are indexed, found, moved and mended", async () => {
+  it("that are made up are indexed, found, updated and repaired", async () => {
     await work(makeUpFilms(1150, seededRandom(7)));
   });
 
   if (existsSync(REAL)) {
-    it(`of ${REAL} are indexed, found, moved and mended`, async () => {
+    it(`of ${REAL} are indexed, found, updated and repaired`, async () => {
       await work(toFilms(readMovies(REAL)));
     });
   }
@@ -115,7 +115,7 @@ async function work(films: readonly Film[]): Promise<void> {
   }
   await check(db, model);
 
-  // Films change their genres and their cast, and leave.
+  // Films change their genres and their cast, or are deleted.
   const repository = db.open(Film);
   const random = seededRandom(3);
   for (const film of films.filter(() => random() < 0.03)) {
@@ -150,7 +150,7 @@ async function work(films: readonly Film[]): Promise<void> {
   await judge(films);
 }
 
-/** What every index gives is what a look at all films gives. */
+/** Checks that every index returns what a scan of all films returns. */
 async function check(db: Database, model: ReadonlyMap<string, Film>): Promise<void> {
   const { by } = db.open(Film);
   const films = [...model.values()];
@@ -187,7 +187,7 @@ async function check(db: Database, model: ReadonlyMap<string, Film>): Promise<vo
   }
 }
 
-/** What the advice makes of it: actors tell films apart; the genre that most films share does not. */
+/** The advice on these indexes: actors distinguish films; the genre that most films share does not. */
 async function judge(films: readonly Film[]): Promise<void> {
   const workload = { reads: 1000, writes: 10 };
   const valueIn = ({ actors }: Film) => actors;
@@ -217,7 +217,10 @@ function toFilms(movies: readonly Movie[]): Film[] {
   }));
 }
 
-/** As odd as the real ones: 43 titles no key may hold as they are, genres of one film and of a thousand. */
+/**
+ * As irregular as the real ones: 43 titles that no key may contain unescaped, genres of one film and of a
+ * thousand.
+ */
 function makeUpFilms(count: number, random: () => number): Film[] {
   const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)]!;
   const odd = [

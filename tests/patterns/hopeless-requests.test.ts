@@ -17,10 +17,10 @@ import { KEY } from "../wire/queue-wire.ts";
 const ACCOUNT = "devstoreaccount1";
 let server: Server;
 let port: number;
-/** Requests that came to the server. */
+/** Requests that reached the server. */
 let arrived = 0;
 
-/** Speaks no TLS, and closes what is plain. */
+/** A server without TLS that closes plain connections. */
 before(async () => {
   server = createServer((socket) => {
     socket.once("data", (data) => {
@@ -58,7 +58,7 @@ function allAt(url: string, options: AnswerOptions) {
   };
 }
 
-/** How often a request was sent before it was given up. */
+/** How often a request was sent before the library gave up. */
 async function tries(url: string, client: typeof tablesAt | typeof blobsAt): Promise<number> {
   const port = client(url);
   const db = connect({
@@ -74,12 +74,12 @@ async function tries(url: string, client: typeof tablesAt | typeof blobsAt): Pro
 }
 
 describe("a request that cannot succeed", () => {
-  it("is sent once when the endpoint speaks no TLS", async () => {
+  it("is sent once if the endpoint does not speak TLS", async () => {
     assert.equal(await tries(`https://127.0.0.1:${port}/${ACCOUNT}`, tablesAt), 1);
     assert.equal(await tries(`https://127.0.0.1:${port}/${ACCOUNT}`, blobsAt), 1);
   });
 
-  it("is repeated when the connection breaks, which another may not, by us alone", async () => {
+  it("is retried after a broken connection, by the library and not by the client too", async () => {
     for (const client of [tablesAt, blobsAt]) {
       const before = arrived;
       assert.equal(await tries(`http://127.0.0.1:${port}/${ACCOUNT}`, client), 4);
@@ -90,11 +90,14 @@ describe("a request that cannot succeed", () => {
   const begun = (id = "") =>
     `HTTP/1.1 200 OK\r\n${id}ETag: "1"\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<`;
   for (const [what, said] of [
-    ["nobody answers, though somebody listens", ""],
-    ["an answer does not go on", begun("x-ms-request-id: 1\r\nx-ms-version: 1\r\nDate: now\r\n")],
-    ["another's answer does not go on", begun()],
+    ["the server listens but does not answer", ""],
+    [
+      "an answer stops in the middle",
+      begun("x-ms-request-id: 1\r\nx-ms-version: 1\r\nDate: now\r\n"),
+    ],
+    ["an intermediary's answer stops in the middle", begun()],
   ] as const) {
-    it(`is given up and repeated when ${what}`, async () => {
+    it(`is aborted and retried when ${what}`, async () => {
       const silent = createServer((socket) => {
         socket.resume().on("error", () => {});
         socket.once("data", () => socket.write(said));
@@ -122,7 +125,7 @@ describe("a request that cannot succeed", () => {
     });
   }
 
-  it("keeps no process alive when it has failed", async () => {
+  it("leaves no timer behind after it failed", async () => {
     const timers = () =>
       process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
     const before = timers();
@@ -131,11 +134,11 @@ describe("a request that cannot succeed", () => {
     await assert.rejects(tables.listTables({}));
     await assert.rejects(queues.peek("q", 1));
     await assert.rejects(blobs.get("c", "b"));
-    // One of a request before these may have ended meanwhile.
+    // A timer of an earlier request may have ended meanwhile.
     assert.ok(timers() <= before, `${timers()} timers, ${before} before`);
   });
 
-  it("comes with the client's own error when the client refuses to send it", async () => {
+  it("fails with the client's own error if the client refuses to send it", async () => {
     const token = { getToken: async () => ({ token: "t", expiresOnTimestamp: Date.now() + 1e6 }) };
     const withToken = (url: string) => azureTables(new TableServiceClient(url, token));
     const url = `http://127.0.0.1:${port}/${ACCOUNT}`;

@@ -14,12 +14,12 @@ const RUNS_MAX = 20_000;
 
 describe("the protocol of indexes across partitions", () => {
   for (const scenario of SCENARIOS) {
-    it(`keeps its promises in every schedule tried (${scenario}, from seed ${seed})`, async () => {
+    it(`keeps its invariants in every schedule tried (${scenario}, from seed ${seed})`, async () => {
       await simulate({ scenario, runs: RUNS, seed });
     });
   }
 
-  /** With a seed near the first that fails, to save time: later ones fail as well. */
+  /** Starting from a seed near the first that fails, to save time; later ones fail as well. */
   const mutations: [MutationName, Scenario, number, RegExp][] = [
     ["base-first", "plain", 1, /has no entry/],
     ["blind-delete", "unique", 1, /has no entry|hold/],
@@ -31,7 +31,7 @@ describe("the protocol of indexes across partitions", () => {
     ["no-deadline", "plain", 19_425, /has no entry|hold/],
   ];
   for (const [mutation, scenario, from, failure] of mutations) {
-    it(`is seen to break when it is altered: ${mutation} (${scenario})`, async () => {
+    it(`violates an invariant when it is altered: ${mutation} (${scenario})`, async () => {
       await assert.rejects(simulate({ scenario, runs: RUNS_MAX, seed: from, mutation }), failure);
     });
   }

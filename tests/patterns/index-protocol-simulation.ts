@@ -13,10 +13,10 @@ import {
 } from "@rowhouse/patterns/testing";
 
 /**
- * Drives the library's own code for indexes across partitions through random schedules: writers that
- * insert, change, delete, crash and pause between any two requests, beside a worker that repairs. After
- * each request the state is judged; in the end, when all is quiet, the entries must equal the index
- * computed from the entities.
+ * Drives the library's own code for indexes across partitions through random schedules: writers that insert,
+ * change, delete, crash and pause between any two requests, and a worker that repairs. After each request the
+ * state is checked; at the end, when no request is in flight, the entries must equal the index computed from
+ * the entities.
  *
  * node --conditions=rowhouse-source --import tsx tests/patterns/index-protocol-simulation.ts \
  *   --runs 1000000 --seed 1 [--scenario several] [--mutation blind-delete]
@@ -26,7 +26,7 @@ const TABLE = "Item";
 const ENTRIES = "ItemByValue";
 const QUEUE = "index-repairs";
 const VALUES = ["X", "Y"];
-/** Of entities with several values, or none. */
+/** Values of entities with several values, or none. */
 const SETS = ["X", "Y", "X+Y", ""];
 const valuesIn = (value: unknown) => String(value).split("+").filter(Boolean);
 
@@ -64,7 +64,7 @@ export interface Simulation {
   readonly mutation?: MutationName;
 }
 
-/** @throws an Error that names the seed and the schedule when an invariant does not hold. */
+/** @throws an Error that names the seed and the schedule if an invariant is violated. */
 export async function simulate({ scenario, runs, seed, mutation }: Simulation): Promise<void> {
   const items = declare(scenario);
   const ids = isUnique(scenario) ? ["a", "b"] : ["a"];
@@ -82,7 +82,7 @@ export async function simulate({ scenario, runs, seed, mutation }: Simulation): 
     before: async (db) => {
       await db.createTables(items);
       await repairs(db, items).createQueues();
-      // Half of the schedules begin with an entity whose entry has settled.
+      // Half of the schedules start with an entity whose entry has settled.
       if (db.random() < 0.5) return;
       await db.open(items).insert({ id: "a", value: "X", data: 0 });
       await db.clock.sleep(120_000);
@@ -160,7 +160,7 @@ async function valuesOf(backend: Memory): Promise<Found[]> {
   return bases.flatMap((base) => valuesIn(base.value).map((value) => ({ ...base, value })));
 }
 
-/** What must hold after every single request. */
+/** Checks the invariants, which must hold after every request. */
 async function judge(backend: Memory, scenario: Scenario, committed: Set<string>): Promise<void> {
   const bases = await valuesOf(backend);
   const entries = await rowsOf(backend, ENTRIES);
@@ -193,7 +193,7 @@ export type MutationName =
 
 type Commit = Parameters<Ports["tables"]["commit"]>;
 
-/** Ways to get the protocol wrong. Each must be caught: a proof that the simulation can see. */
+/** Mistakes in the protocol. The simulation must detect each one, which proves that it can. */
 const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
   /** Commits the entity before it claims the entry. */
   "base-first": ({ tables }) => {
@@ -221,7 +221,7 @@ const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
     });
   },
 
-  /** Deletes entries whatever became of them. */
+  /** Deletes entries even if they have changed. */
   "blind-delete": ({ tables }) =>
     onCommit(([table, mutations, options], send) => {
       const [mutation] = mutations;
@@ -230,7 +230,7 @@ const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
         : send();
     }),
 
-  /** Takes every entry for settled. */
+  /** Treats every entry as settled. */
   "no-settling": () => async (call, send) => {
     const answer = await send();
     const isEntry = call.method === "get" && call.args[0] === ENTRIES;
@@ -260,7 +260,7 @@ const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
     });
   },
 
-  /** Makes entries live whatever became of them. */
+  /** Makes entries live even if they have changed. */
   "blind-finish": ({ tables }) =>
     onCommit(([table, mutations, options], send) => {
       const [mutation] = mutations;
@@ -269,7 +269,7 @@ const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
       return tables.commit(table, [{ ...rest, kind: "insertOrReplace" }], options);
     }),
 
-  /** Lets a commit arrive however late. */
+  /** Lets a commit arrive arbitrarily late. */
   "no-deadline": ({ tables }) =>
     onCommit(([table, mutations], send) =>
       table === TABLE ? tables.commit(table, mutations) : send(),
@@ -284,7 +284,7 @@ function onCommit(
 ): Layer {
   return (call, send) =>
     call.port === "tables" && call.method === "commit"
-      ? // The arguments and the answer are those of `TablesPort.commit`.
+      ? // The arguments and the result are those of `TablesPort.commit`.
         work(call.args as Commit, send as () => Promise<(string | undefined)[]>)
       : send();
 }

@@ -30,7 +30,7 @@ function overHttp() {
 }
 
 describe("a log on Rowhouse", () => {
-  it("holds every record once though answers get lost, and is read by time", async () => {
+  it("contains every record once although answers are lost, and is read by time", async () => {
     const ports = overHttp();
     const faults = withFaults(({ method }, count) =>
       count % 3 === 0 && method !== "list" ? { kind: "lose answer" } : undefined,
@@ -51,7 +51,7 @@ describe("a log on Rowhouse", () => {
       return paths;
     });
     assert.deepEqual(result, ["/3", "/4", "/5", "/6", "/7"]);
-    // A listing, and the files of two hours that the interval touches.
+    // One listing, and the files of the two hours that overlap the interval.
     assert.equal(requests, 4);
     const files = await ports.blobs.list("request-logs", {});
     assert.deepEqual(

@@ -19,7 +19,7 @@ export const insert = (rowKey: string) =>
   ({ kind: "insert", partitionKey: "p", rowKey, properties: {} }) as const;
 
 interface Answer {
-  /** What answers is no service, but something on the way to it. */
+  /** Whether an intermediary answers instead of the service. */
   readonly isOthers?: boolean;
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -32,7 +32,10 @@ const OF_EVERY_ANSWER = {
   date: "Sun, 22 Nov 2026 10:00:00 GMT",
 };
 
-/** Stands in for all three services, and answers what a test wants: what some service says and Rowhouse does not. */
+/**
+ * Stands in for all three services with the answers that a test sets: those that a service may send and
+ * Rowhouse does not.
+ */
 export class StandIn {
   answer: Answer = { status: 500 };
   requests = 0;
@@ -68,7 +71,7 @@ export class StandIn {
     this.#server.close();
   }
 
-  /** The last request that came. */
+  /** The last request received. */
   get last(): IncomingMessage {
     if (!this.#last) throw new Error("No request has come.");
     return this.#last;

@@ -58,17 +58,17 @@ async function as(...permissions: TablePermission[]) {
 const isForbidden = (error: unknown) => isRefusal(error, 403);
 
 describe("a token for one user's rows, on Rowhouse", () => {
-  it("reads the rows of its range, first and last, and no neighbour", async () => {
+  it("reads the first and last row of its range, and no neighbor", async () => {
     const notes = await as("read");
     assert.equal((await notes.get(inbox(0)))?.id, 0);
     assert.equal((await notes.get(inbox(9999)))?.id, 9999);
     for (const note of neighbours) {
-      // The service answers 404, as if there were nothing.
+      // The service answers 404, as if the row did not exist.
       assert.equal(await notes.get(note), undefined, JSON.stringify(note));
     }
   });
 
-  it("sees of a query what is in its range", async () => {
+  it("limits a query to its range", async () => {
     const notes = await as("read");
     const found = await notes.range({ user: "ann" }).all();
     assert.deepEqual(
@@ -79,7 +79,7 @@ describe("a token for one user's rows, on Rowhouse", () => {
     assert.equal(all.length, 2);
   });
 
-  it("does what is permitted and nothing else", async () => {
+  it("allows only the granted permissions", async () => {
     const actions = {
       read: (notes: Notes) => notes.get(inbox(0)),
       add: (notes: Notes) => notes.insert(inbox(1)),
@@ -105,7 +105,7 @@ describe("a token for one user's rows, on Rowhouse", () => {
     }
   });
 
-  it("does what its policy says, until that is taken away", async () => {
+  it("follows its policy until that is removed", async () => {
     const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
     const url = `${server.url}/${ACCOUNT}`;
     const table = new TableClient(url, "Note", credential, { allowInsecureConnection: true });
@@ -139,7 +139,7 @@ describe("a token for one user's rows, on Rowhouse", () => {
     assert.equal(await db.open(Note).get(inbox(12)), undefined);
   });
 
-  it("is worth nothing under another key", async () => {
+  it("is refused if another key signed it", async () => {
     const forged = sasIssuer({ account: ACCOUNT, key: btoa("another key"), allowHttp: true });
     const { token } = await forged.sasFor(Note, { partition: { user: "ann" } });
     const notes = open(new AzureSASCredential(token)).open(Note);

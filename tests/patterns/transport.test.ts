@@ -50,7 +50,7 @@ async function socketsTo(url: string | undefined, work: () => Promise<unknown>):
   return opened;
 }
 
-/** What the socket was told, under the name Node gives it. */
+/** The socket's setting of this name, as Node stores it. */
 function settingOf(socket: Socket, name: string): unknown {
   const symbol = Object.getOwnPropertySymbols(socket).find((one) => one.description === name);
   return symbol && Reflect.get(socket, symbol);
@@ -97,12 +97,12 @@ describe("the transport", () => {
   };
 
   for (const service of ["table", "queue", "blob"] as const) {
-    it(`reaches the sockets of the ${service} client`, async () => {
+    it(`limits and configures the sockets of the ${service} client`, async () => {
       const endpoint = server.urls[service];
       const work = clients[service](`${endpoint}/${ACCOUNT}`);
       const sockets = await socketsTo(endpoint, async () => {
         await work();
-        // The connections are still there.
+        // The connections are still open.
         await new Promise((resolve) => setImmediate(resolve));
       });
       assert.equal(sockets.length, CONNECTIONS);
@@ -115,7 +115,7 @@ describe("the transport", () => {
     });
   }
 
-  it("speaks TLS where the endpoint does, and refuses limits that are none", () => {
+  it("speaks TLS if the endpoint does, and refuses invalid options", () => {
     assert.ok(transport("https://acme.table.core.windows.net").agent instanceof HttpsAgent);
     const isRefused = (error: unknown) => isTableError(error, "invalid-definition");
     assert.throws(() => transport("ftp://acme"), isRefused);

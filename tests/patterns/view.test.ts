@@ -55,7 +55,7 @@ const shown = async (db: Database, day: string) => {
 };
 
 describe("a view on Rowhouse", () => {
-  it("follows its sources though answers get lost, and is built anew", async () => {
+  it("follows its sources although answers are lost, and can be rebuilt", async () => {
     const ports = overHttp();
     const faults = withFaults(({ method }, count) =>
       count % 4 === 0 && method !== "receive" ? { kind: "lose answer" } : undefined,
@@ -72,7 +72,7 @@ describe("a view on Rowhouse", () => {
     await worker.drain();
     assert.deepEqual([await shown(db, "mon"), await shown(db, "tue")], [["1: 1"], ["2: 2"]]);
     await rebuildView(db, Sales, Order);
-    // The database forgets what it knew of generations; this one asks.
+    // A new database, which has no cached generations and must read them.
     const anew = connect(overHttp());
     assert.equal((await anew.open(Sales).status()).generation, 2);
     assert.deepEqual([await shown(anew, "mon"), await shown(anew, "tue")], [["1: 1"], ["2: 2"]]);

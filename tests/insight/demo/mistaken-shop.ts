@@ -11,7 +11,7 @@ import {
   type ShopTables,
 } from "./shop.ts";
 
-/** A shop with five design mistakes, each in a function of its own. */
+/** A shop with five design mistakes, each in its own function. */
 export const mistakenShop: Shop = {
   name: "mistaken",
   async run(tables) {
@@ -32,7 +32,7 @@ async function logEvents({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** Mistake 2: customers are found by an e-mail address that no key holds. */
+/** Mistake 2: customers are looked up by an e-mail address that is in no key. */
 async function findCustomers({ open, pause }: ShopTables): Promise<void> {
   const customers = await open("Customers");
   for (const region of ["north", "south"]) {
@@ -75,7 +75,7 @@ async function listOrders({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** Mistake 4: a chart of a day reads an entity for each hour. */
+/** Mistake 4: a day's chart reads an entity for each hour. */
 async function drawCharts({ open, pause }: ShopTables): Promise<void> {
   const readings = await open("Readings");
   for (const sensor of SENSORS) {
@@ -90,7 +90,7 @@ async function drawCharts({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** Mistake 5: a read decides between insert and update, though an upsert needs no decision. */
+/** Mistake 5: a read decides between insert and update, where an upsert needs no decision. */
 async function countStock({ open, pause }: ShopTables): Promise<void> {
   const stock = await open("Stock");
   for (let round = 0; round < 2; round++) {

@@ -11,7 +11,7 @@ import {
   type ShopTables,
 } from "./shop.ts";
 
-/** The same shop with each mistake cured as `rowhouse advise` writes it out. */
+/** The same shop with each mistake repaired as `rowhouse advise` suggests. */
 export const repairedShop: Shop = {
   name: "repaired",
   async run(tables) {
@@ -25,7 +25,7 @@ export const repairedShop: Shop = {
 
 const BUCKETS = 16;
 
-/** A bucket in front of the time spreads inserts; a reader asks all buckets side by side. */
+/** A bucket before the time spreads inserts; a reader queries all buckets concurrently. */
 async function logEvents({ open, pause }: ShopTables): Promise<void> {
   const events = await open("Events");
   for (let i = 0; i < 80; i++) {
@@ -36,7 +36,7 @@ async function logEvents({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** A second table holds the keys of a customer under the e-mail address. */
+/** A second table maps each e-mail address to the keys of the customer. */
 async function findCustomers({ open, pause }: ShopTables): Promise<void> {
   const customers = await open("Customers");
   const byEmail = await open("CustomersByEmail");
@@ -58,7 +58,7 @@ async function findCustomers({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** An order carries what the list shows of its product. */
+/** An order contains what the list shows of its product. */
 async function listOrders({ open, pause }: ShopTables): Promise<void> {
   const orders = await open("Orders");
   for (const customer of ["c1", "c2", "c3", "c4"]) {
@@ -75,7 +75,7 @@ async function listOrders({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** A day is one entity, an hour one property of it: a new value is a merge, a chart a point query. */
+/** A day is one entity, and an hour one of its properties: a new value is a merge, a chart a point query. */
 async function drawCharts({ open, pause }: ShopTables): Promise<void> {
   const readings = await open("Readings");
   for (const hour of HOURS) {
@@ -91,7 +91,7 @@ async function drawCharts({ open, pause }: ShopTables): Promise<void> {
   }
 }
 
-/** An upsert needs to know nothing. */
+/** An upsert needs no read. */
 async function countStock({ open, pause }: ShopTables): Promise<void> {
   const stock = await open("Stock");
   for (let round = 0; round < 2; round++) {

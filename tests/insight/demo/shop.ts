@@ -1,6 +1,6 @@
 import { TableClient } from "@azure/data-tables";
 
-/** The two versions of a small web shop: the same work, on tables designed badly and well. */
+/** The two versions of a small web shop: the same work, on badly and on well designed tables. */
 export interface Shop {
   readonly name: string;
   run(tables: ShopTables): Promise<void>;
@@ -35,7 +35,7 @@ export function emailOf(customer: number): string {
   return `person${(customer * 77) % CUSTOMERS}@contoso.example`;
 }
 
-/** What the shop logs, one event after another. */
+/** The events that the shop logs. */
 export function eventTime(index: number): string {
   return new Date(Date.UTC(2026, 10, 20, 10) + index * 1500).toISOString();
 }

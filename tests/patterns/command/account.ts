@@ -9,10 +9,10 @@ import { KEY } from "../../wire/queue-wire.ts";
 
 const ACCOUNT = "devstoreaccount1";
 
-/** A server of this process, a database on it, and the command that is pointed at it. */
+/** A server in this process, a database on it, and the command configured to use it. */
 export interface CommandAccount {
   readonly database: Database;
-  /** Moves the server's clock on: what was written becomes old. */
+  /** Moves the server's clock forward, so that written rows become old. */
   pass(ms: number): void;
   run(...args: string[]): Promise<Ran>;
   start(...args: string[]): RowhouseCommand;
@@ -53,7 +53,7 @@ export async function withAccount(work: (account: CommandAccount) => Promise<voi
   }
 }
 
-/** `rowhouse patterns` with these arguments. */
+/** Runs `rowhouse patterns` with these arguments. */
 export async function run(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { check } from "rowhouse/patterns/check";
 import { run } from "./account.ts";
 
-/** In the repository, so that the modules written find the library. */
+/** In the repository, so that the modules written there find the library. */
 const here = fileURLToPath(new URL(".", import.meta.url));
 const schema = join(here, "schema.ts");
 let folder: string;
@@ -15,7 +15,7 @@ before(() => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** A module of one entity, written into a folder of its own so that it is imported anew. */
+/** Writes a module with one entity into its own folder, so that it is not cached. */
 function moduleOf({
   version = 1,
   fields = "dept: f.string(), id: f.int32(), age: f.int32().optional()",
@@ -45,7 +45,7 @@ ${more}`,
   return file;
 }
 
-/** What check finds when `after` follows `before`, which was recorded. */
+/** What check finds when `after` replaces `before`, whose definitions were recorded. */
 async function changesOf(
   before: Parameters<typeof moduleOf>[0],
   after: Parameters<typeof moduleOf>[0],
@@ -64,33 +64,36 @@ function idsOf({ json, found }: Awaited<ReturnType<typeof check>>) {
 }
 
 describe("rowhouse patterns check", () => {
-  it("prints the definitions with their hashes and ends with 0 when all is well", async () => {
+  it("prints the definitions with their hashes and exits with 0 if there are no findings", async () => {
     const { code, stdout } = await run(["check", schema]);
     assert.match(stdout, /^Employee {9}entity {3}[\da-f]{12}\nEmployee\.email {3}sibling {2}/);
     assert.match(stdout, /0 errors, 0 warnings\n$/);
     assert.equal(code, 0);
   });
 
-  it("ends with 1 and the issues when the library refuses a definition", async () => {
+  it("exits with 1 and prints the issues if the library refuses a definition", async () => {
     const file = moduleOf({ row: 'k.uint("ident", 6)', fields: "dept: f.string()" });
     const { code, stdout } = await run(["check", file]);
     assert.match(stdout, /needs the field "ident", which is not declared/);
     assert.equal(code, 1);
   });
 
-  it("ends with 2 when there is no such module, or no such option", async () => {
+  it("exits with 2 for a missing module and for an unknown option", async () => {
     const missing = await run(["check", join(folder, "none.ts")]);
     assert.match(missing.stderr, /none\.ts does not exist/);
     assert.equal(missing.code, 2);
     assert.equal((await run(["check", "--nonsense"])).code, 2);
   });
 
-  it("ends with 2 when two entities share a name, and not when one is exported twice", async () => {
+  it("exits with 2 if two entities share a name, and accepts one exported twice", async () => {
     const again = await run(["check", moduleOf({ more: "export { Employee as default };" })]);
     assert.equal(again.code, 0);
     const more = 'export const Former = Employee.in("Formers");';
     const { code, stderr } = await run(["check", moduleOf({ more })]);
-    assert.match(stderr, /exports two entities "Employee", of Employee and of Formers: export only one/);
+    assert.match(
+      stderr,
+      /exports two entities "Employee", of Employee and of Formers: export only one/,
+    );
     assert.equal(code, 2);
   });
 
@@ -112,18 +115,18 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(await findings('spill: "entities"'), []);
   });
 
-  it("finds no change in what is the same", async () => {
+  it("finds no change in equal definitions", async () => {
     const indexes =
       'byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)] })';
     assert.deepEqual(await changesOf({ indexes }, { indexes }), { ids: [], found: false });
   });
 
-  it("finds keys that rows stored before do not have", async () => {
+  it("finds changed keys, which stored rows do not have", async () => {
     const wider = { row: 'k.lit("empid"), k.uint("id", 8)' };
     assert.deepEqual(await changesOf({}, wider), { ids: ["key-changed"], found: true });
   });
 
-  it("finds fields that rows stored before do not hold", async () => {
+  it("finds changed fields, which stored rows do not contain", async () => {
     const base = "dept: f.string(), id: f.int32()";
     for (const age of [
       "age: f.string().optional()",
@@ -143,18 +146,18 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(await changesOf({}, upgraded), { ids: [], found: false });
   });
 
-  it("takes a new optional field for safe, and warns of one that is gone", async () => {
+  it("accepts a new optional field, and warns of a removed one", async () => {
     const more =
       "dept: f.string(), id: f.int32(), age: f.int32().optional(), town: f.string().optional()";
     assert.deepEqual(await changesOf({}, { fields: more }), { ids: [], found: false });
     assert.deepEqual(await changesOf({ fields: more }, {}), { ids: ["field-gone"], found: false });
   });
 
-  it("finds a version that goes back", async () => {
+  it("finds a version that was lowered", async () => {
     assert.deepEqual((await changesOf({ version: 2 }, {})).ids, ["version-lowered"]);
   });
 
-  it("finds indexes that are new, changed or gone", async () => {
+  it("finds indexes that are new, changed or removed", async () => {
     const index = (options: string) =>
       `byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)], ${options} })`;
     const [full, keys] = [{ indexes: index("") }, { indexes: index('copy: "keys"') }];
@@ -163,7 +166,7 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(await changesOf(full, {}), { ids: ["index-gone"], found: true });
   });
 
-  it("records what was looked at with --write", async () => {
+  it("records the current definitions with --write", async () => {
     const file = moduleOf({});
     await check(file, { write: true });
     writeFileSync(
@@ -175,7 +178,7 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(idsOf(await check(file, {})), { ids: [], found: false });
   });
 
-  it("warns of partitions that take all inserts", async () => {
+  it("warns of partitions that receive all inserts", async () => {
     const fields = "dept: f.string(), id: f.int32(), at: f.date()";
     const file = moduleOf({
       fields,
@@ -185,7 +188,7 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(idsOf(await check(file, {})).ids, ["time-like-partition"]);
   });
 
-  it("warns of an index whose queries another one answers", async () => {
+  it("warns of an index whose queries another index can answer", async () => {
     const fields = "dept: f.string(), id: f.int32(), town: f.string(), name: f.string()";
     const index = (name: string, more: string) =>
       `${name}: siblingIndex({ row: k.ordered(k.lit("${name}"), k.str("town"), ${more}k.uint("id", 6)) })`;
@@ -204,7 +207,7 @@ describe("rowhouse patterns check", () => {
     });`;
     const found = idsOf(await check(moduleOf({ more }), {}));
     assert.deepEqual(found, { ids: ["overlapping-keys"], found: true });
-    // The key of a child is that of its parent and more.
+    // A child's key starts with its parent's key.
     const child = more.replace('k.uint("id", 9)', 'k.uint("id", 6), k.uint("age", 2)');
     const family = child.replace("id: f.int32()", "id: f.int32(), age: f.int32()");
     assert.deepEqual(idsOf(await check(moduleOf({ more: family }), {})).ids, []);
@@ -213,7 +216,7 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(ids, ["overlapping-keys"]);
   });
 
-  it("warns of indexes that no declared query goes by, and of entries that lack fields", async () => {
+  it("warns of indexes that no declared query uses, and of copies that lack selected fields", async () => {
     const fields = "dept: f.string(), id: f.int32(), age: f.int32()";
     const indexes = `byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)], copy: "keys" }),
       unused: siblingIndex({ row: [k.lit("un"), k.uint("age", 4), k.uint("id", 6)] })`;
@@ -227,7 +230,7 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(idsOf(await check(lacking, {})).ids, ["copy-lacks-fields", "unused-index"]);
   });
 
-  it("asks no query of indexes that are unique, or lists, which none can read", async () => {
+  it("requires no query for unique indexes and lists, which queries cannot read", async () => {
     const fields = "dept: f.string(), id: f.int32(), name: f.string()";
     const row = '[k.lit("name"), k.str("name")]';
     const indexes = `one: siblingIndex({ row: [k.lit("one"), k.str("name")], unique: true }),

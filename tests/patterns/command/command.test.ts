@@ -8,7 +8,10 @@ import { sendMessage } from "@rowhouse/patterns/queue-worker";
 import { withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";
 
-/** The whole command, as a process against a server; each costs seconds, so `index-work.test.ts` does the rest. */
+/**
+ * The whole command, as a process against a server. Each test takes seconds, so `index-work.test.ts` covers the
+ * rest.
+ */
 
 const schema = fileURLToPath(new URL("schema.ts", import.meta.url));
 
@@ -24,7 +27,7 @@ async function fill(database: Database): Promise<void> {
 }
 
 describe("rowhouse patterns, as a process", () => {
-  it("verifies, repairs and verifies again, with the exit codes of CI", () =>
+  it("verifies, repairs and verifies again, with exit codes for CI", () =>
     withAccount(async ({ database, pass, run }) => {
       await fill(database);
       const entry = { partitionKey: "Redmond", rowKey: "Sales_000002", ifMatch: "*" };
@@ -37,7 +40,7 @@ describe("rowhouse patterns, as a process", () => {
       assert.equal(verified.code, 1);
       const repair = await run("index", "repair", "Employee.byTown", "--schema", schema);
       const told = "repair Employee.byTown: 3 entities and 0 entries read, 1 found";
-      // A slow run says every other second how many requests it has sent.
+      // A slow run prints the number of requests every other second.
       const said = repair.stderr.replace(/^\d+ requests\n/gm, "");
       assert.deepEqual([repair.code, said], [0, `repair Employee.byTown\n${told}\n`]);
       pass(120_000);
@@ -46,7 +49,7 @@ describe("rowhouse patterns, as a process", () => {
       assert.deepEqual([again.code, report.entries, report.missing], [0, 3, 0]);
     }));
 
-  it("refuses to build what everybody takes for built, and tells what it would take", () =>
+  it("refuses to build an index that readers treat as built, and estimates the work with --dry-run", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       const build = ["index", "build", "Employee.byTown", "--schema", schema];
@@ -64,7 +67,7 @@ describe("rowhouse patterns, as a process", () => {
       assert.deepEqual([dry.code, JSON.parse(dry.stdout)], [0, expected]);
     }));
 
-  it("goes on with a build where another ended, telling how far it is", () =>
+  it("continues a build that was interrupted, and shows its progress", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       await database.tables.createTable("rhcontrol");
@@ -111,7 +114,7 @@ describe("rowhouse patterns, as a process", () => {
       assert.equal((await database.queues?.peek("work", 1))?.length, 1);
     }));
 
-  it("explains queries offline, and with a connection what partitions hold", () =>
+  it("explains the declared queries and, with a connection, the sizes of partitions", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       const { stdout, code } = await run("explain", schema, "--fail-on", "partition-scan");
@@ -122,7 +125,7 @@ describe("rowhouse patterns, as a process", () => {
       assert.equal(code, 1);
     }));
 
-  it("prints one JSON value for whatever is asked", () =>
+  it("prints a single JSON value with --json", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       await database.queues?.createQueue("work-poison");
@@ -141,14 +144,14 @@ describe("rowhouse patterns, as a process", () => {
       }
     }));
 
-  it("ends with 130 at once when it is interrupted while it waits", () =>
+  it("exits with 130 immediately if it is interrupted while it waits", () =>
     withAccount(async ({ database, start }) => {
       await fill(database);
       const build = start("index", "build", "Employee.byTown", "--register", "--schema", schema);
       await build.until(/about 56 s$/m, "stderr");
       build.signal("SIGINT");
       assert.equal(await build.exited, 130);
-      // Pushed back, it would try again for most of a minute.
+      // A client that is throttled would retry for most of a minute.
       let asked = () => {};
       const isAsked = new Promise<void>((resolve) => {
         asked = resolve;
@@ -169,7 +172,7 @@ describe("rowhouse patterns, as a process", () => {
       busy.close();
     }));
 
-  it("advises from the data", () =>
+  it("advises from the stored data", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       const advise = ["advise", "Employee.town", "--schema", schema];

@@ -29,7 +29,7 @@ interface Bench extends IndexWork {
   readonly told: string[];
 }
 
-/** Work over a memory endpoint whose clock stands still until somebody sleeps. */
+/** Work over a memory endpoint whose clock only moves while something sleeps. */
 async function begin(signal = new AbortController().signal): Promise<Bench> {
   const backend = memory();
   const database = connect({ ...backend, indexStates: controlledIndexes() });
@@ -40,7 +40,7 @@ async function begin(signal = new AbortController().signal): Promise<Bench> {
   return { schema: await loadSchema(file), database, signal, progress, backend, told };
 }
 
-/** Employees as a program wrote them that knew no index. */
+/** Employees as written by a program that knew no index. */
 async function insertBare({ database }: { readonly database: Database }, towns: readonly string[]) {
   const { rows } = Employee;
   for (const [id, town] of towns.entries()) {
@@ -52,7 +52,7 @@ async function insertBare({ database }: { readonly database: Database }, towns: 
 }
 
 describe("rowhouse patterns index", () => {
-  it("takes an index from readers, builds it at its rate and gives it back", async () => {
+  it("disables an index for readers, builds it at the given rate and enables it again", async () => {
     const work = await begin();
     await insertBare(
       work,
@@ -66,7 +66,7 @@ describe("rowhouse patterns index", () => {
     assert.deepEqual([lines, found], [["Employee.byTown is readable: 450 entities."], false]);
     assert.equal(work.told[0], "Employee.byTown was disabled; 450 entities, about 60 s");
     assert.match(work.told[1]!, /^200 of 450 entities, \d+ per second, \d+ s to go$/);
-    // The 55 s that it waited for writers say nothing of how fast it builds.
+    // The 55 s of waiting for writers must not lower the reported speed.
     const speeds = work.told.slice(1).map((line) => Number(/(\d+) per second/.exec(line)?.[1]));
     assert.ok(Math.min(...speeds) > 50, work.told.join("\n"));
     assert.ok(work.backend.clock.now() - startedAt >= 54_000);
@@ -74,7 +74,7 @@ describe("rowhouse patterns index", () => {
     assert.equal(found3.length, 64);
   });
 
-  it("builds in shards, several commands at once", async () => {
+  it("builds in shards, with several commands at once", async () => {
     const work = await begin();
     await insertBare(
       work,
@@ -90,7 +90,7 @@ describe("rowhouse patterns index", () => {
     assert.equal(found3.length, 64);
   });
 
-  it("tells the states of indexes, and of those that nobody registered", async () => {
+  it("shows the states of indexes, registered or not", async () => {
     const work = await begin();
     const { lines } = await showStates(work, "Employee");
     assert.match(lines.join("\n"), /^Employee\.byTown {2}readable {2}\(not registered/m);
@@ -100,7 +100,7 @@ describe("rowhouse patterns index", () => {
     ]);
   });
 
-  it("neither checks nor mends an index that nobody keeps", async () => {
+  it("neither verifies nor repairs an index that is not maintained", async () => {
     const work = await begin();
     await insertBare(work, ["Redmond"]);
     await buildIndex(work, "Employee.email", { rate: 200, register: true });
@@ -118,7 +118,7 @@ describe("rowhouse patterns index", () => {
     });
   });
 
-  it("tells of an index whose definition is not the one registered", async () => {
+  it("reports an index whose definition differs from the registered one", async () => {
     const work = await begin();
     await indexLifeCycle(work.database, Employee, "byTown").disable();
     const { byTown: _byTown, ...others } = Employee.indexes;
@@ -142,7 +142,7 @@ describe("rowhouse patterns index", () => {
     assert.equal(found, true);
   });
 
-  it("retires: readers are refused and the entries are gone", async () => {
+  it("retires an index: readers are refused and the entries are deleted", async () => {
     const work = await begin();
     const employees = work.database.open(Employee);
     await employees.insert({ dept: "Sales", id: 1, email: "a@b", town: "Redmond" });
@@ -153,7 +153,7 @@ describe("rowhouse patterns index", () => {
     await assert.rejects(gone, { code: "TableNotFound" });
   });
 
-  it("finds duplicates of a unique index built over them", async () => {
+  it("finds the duplicates that a unique index was built over", async () => {
     const work = await begin();
     await insertBare(work, ["a", "b"]);
     const { rows } = Employee;
@@ -175,7 +175,7 @@ describe("rowhouse patterns index", () => {
   });
 
   for (const verb of ["verify", "repair"] as const) {
-    it(`goes on with ${verb} where it was interrupted, whichever page that was`, async () => {
+    it(`continues ${verb} where it was interrupted, at any page`, async () => {
       const folder = await mkdtemp(join(tmpdir(), "rowhouse-scrub-"));
       const resume = join(folder, "progress.json");
       try {
@@ -244,7 +244,7 @@ describe("rowhouse patterns index", () => {
     assert.equal((await scrub("verify")).found, false);
   });
 
-  it("ends a build at once when it is interrupted, and goes on later", async () => {
+  it("ends a build immediately if it is interrupted, and continues it later", async () => {
     const stop = new AbortController();
     const work = await begin(stop.signal);
     await insertBare(
@@ -265,7 +265,7 @@ describe("rowhouse patterns index", () => {
     assert.match(work.told.join("\n"), /was writeonly.*\n400 of 450/);
   });
 
-  it("refuses names of no entity and of no index", async () => {
+  it("refuses unknown names of entities and indexes", async () => {
     const work = await begin();
     const build = (name: string) => buildIndex(work, name, { rate: 1 });
     await assert.rejects(build("Employe.byTown"), /no entity "Employe"; there is Employee/);
@@ -275,7 +275,7 @@ describe("rowhouse patterns index", () => {
 });
 
 describe("rowhouse patterns advise", () => {
-  it("judges an index by what its key adds, and a field alone", async () => {
+  it("judges an index by how selective its key is, and fields too", async () => {
     const work = await begin();
     const towns = Array.from({ length: 3000 }, (_, i) =>
       i % 10 === 0 ? `Village${i}` : "Redmond",
@@ -292,7 +292,7 @@ describe("rowhouse patterns advise", () => {
     await assert.rejects(ask("Employee.nothing"), /no index or field "nothing"/);
   });
 
-  it("counts the values that `each` gives, of the entities that `when` takes", async () => {
+  it("counts the values that `each` returns, for the entities that `when` selects", async () => {
     const { database, schema } = await begin();
     const Film = entity("Film", {
       version: 1,
@@ -323,7 +323,7 @@ describe("rowhouse patterns advise", () => {
     assert.match(some.lines.join("\n"), /^ {2}sampled +the first 5 entities; use --total/m);
   });
 
-  it("says where it stops when lists have more combinations than there is room for", async () => {
+  it("fails with a reason if lists have too many combinations to count", async () => {
     const { database, schema } = await begin();
     const many = (prefix: string) => () => Array.from({ length: 3000 }, (_, i) => `${prefix}${i}`);
     const Film = entity("Film", {
@@ -351,7 +351,7 @@ describe("rowhouse patterns advise", () => {
     );
   });
 
-  it("keeps a unique index, whatever its lookups save", async () => {
+  it("recommends to keep a unique index, however rarely it is read", async () => {
     const work = await begin();
     await insertBare(work, ["Redmond"]);
     const options = { reads: 0, writes: 1000, sample: 100 };

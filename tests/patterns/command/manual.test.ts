@@ -12,7 +12,7 @@ const page = readFileSync(
   "utf8",
 );
 
-/** What the page takes for granted: three employees, one of them without her entry, and a poison message. */
+/** What the page assumes: three employees, one of them without her index entry, and a poison message. */
 async function prepare({ database, pass }: CommandAccount, schema: string): Promise<void> {
   const { Employee } = (await import(pathToFileURL(schema).href)) as {
     Employee: typeof Definition;
@@ -62,7 +62,7 @@ describe("the manual's page on the command line", () => {
     }));
 });
 
-/** `…` stands for anything; how far columns are apart does not matter. */
+/** `…` stands for any text; the width of column gaps is ignored. */
 function patternOf(shown: string): RegExp {
   const literal = shown.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   return new RegExp(`^${literal.replace(/ {2,}/g, " +").replace(/…/g, "[^]*?")}$`);

@@ -13,7 +13,7 @@ import { Archive, archiveEmployee, Employee as Leaver } from "../../../patterns/
 import { seededRandom } from "../../support/seeded-random.ts";
 import type { Endpoints } from "./target.ts";
 
-/** One thing that must hold against every endpoint. */
+/** One behavior that every endpoint must have. */
 export interface Case {
   readonly name: string;
   run(endpoints: Endpoints): Promise<void>;
@@ -69,7 +69,7 @@ const someone = (id: number, more: object = {}) => ({
 
 export const CASES: readonly Case[] = [
   {
-    name: "a random history leaves what a plain map holds, by every index",
+    name: "after a random history, every index agrees with a plain map",
     async run(endpoints) {
       const database = await opened(endpoints);
       const employees = database.open(Employee);
@@ -130,7 +130,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "types come back as they were declared",
+    name: "properties are read back with their declared types",
     async run(endpoints) {
       const employees = (await opened(endpoints)).open(Employee);
       const whole = someone(1, { salary: 4, total: 2n ** 60n });
@@ -145,7 +145,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "keys of any text sort and bound as their values do",
+    name: "keys of any text sort and delimit ranges as their values do",
     async run(endpoints) {
       const database = await opened(endpoints);
       const notes = database.open(Note);
@@ -181,7 +181,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "pages go on from a cursor, in another process too",
+    name: "a cursor continues with the next page, even in another process",
     async run(endpoints) {
       const database = await opened(endpoints);
       await batch(database, (plan) => {
@@ -207,7 +207,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "conditions on properties of every type find what they should",
+    name: "conditions on properties of every type find the matching entities",
     async run(endpoints) {
       const employees = (await opened(endpoints)).open(Employee);
       for (let id = 0; id < 6; id++) {
@@ -224,7 +224,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a batch of 250 over partitions keeps its results in order and isolates the culprit",
+    name: "a batch of 250 over partitions returns results in order and fails only the conflicting insert",
     async run(endpoints) {
       const database = await opened(endpoints);
       const notes = database.open(Note);
@@ -241,7 +241,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a transaction over kinds is whole or not there",
+    name: "a transaction over two kinds of entities is all or nothing",
     async run(endpoints) {
       const database = await opened(endpoints);
       const Department = entity("Department", {
@@ -266,7 +266,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "updates side by side lose nothing",
+    name: "concurrent updates of an entity are all applied",
     async run(endpoints) {
       const database = await opened(endpoints);
       const employees = database.open(Employee);
@@ -283,7 +283,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a write finds itself when the answer to any of its requests is lost",
+    name: "a write recognizes itself when the answer to any of its requests is lost",
     async run(endpoints) {
       const database = await opened(endpoints);
       const key = { dept: "Sales", id: 1 };
@@ -307,7 +307,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "the archive sample moves an employee once, however often it is asked for",
+    name: "the archive sample moves an employee once, even if it is started twice",
     async run(endpoints) {
       const database = connect(endpoints);
       await database.createTables(Leaver, Archive, archiveEmployee);
@@ -323,7 +323,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a message that fails comes back, and goes to the poison queue in the end",
+    name: "a failing message is retried, then moved to the poison queue",
     async run(endpoints) {
       const database = connect(endpoints);
       let tries = 0;
@@ -352,7 +352,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a value across partitions belongs to one entity, and to the next one when it has settled",
+    name: "a unique value across partitions belongs to one entity, and is free again once released and settled",
     async run(endpoints) {
       const database = await opened(endpoints);
       await database.createTables(Person);
@@ -370,7 +370,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "an index by month gives the newest first, of those that it is for",
+    name: "an index by month returns the newest first, and only entities that its condition selects",
     async run(endpoints) {
       const database = connect(endpoints);
       const Hired = entity("Hired", {
@@ -417,7 +417,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "an index is built in shards by two processes, one of which dies",
+    name: "two processes build an index in shards, although one of them dies",
     async run(endpoints) {
       const bare = connect(endpoints);
       const fields = { dept: f.string(), id: f.int32(), town: f.string() };
@@ -460,7 +460,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a scrub finds and mends exactly what was broken",
+    name: "a scrub finds and repairs exactly the damaged entries",
     async run(endpoints) {
       const database = await opened(endpoints);
       const employees = database.open(Employee);
@@ -483,7 +483,7 @@ export const CASES: readonly Case[] = [
     },
   },
   {
-    name: "a condition on a small partition holds for the rows that the endpoint finds by it",
+    name: "a condition on a small partition selects the same rows as on the endpoint",
     async run(endpoints) {
       const database = await opened(endpoints);
       const employees = database.open(Employee);

@@ -15,7 +15,7 @@ const MAIN = fileURLToPath(
 const ACCOUNTS_MAX = 200;
 const KEY = Buffer.from("a key that everybody may know").toString("base64");
 
-/** The npm emulator, all three services. Each case takes an account of its own, so that none sees another. */
+/** The npm emulator, all three services. Each case has its own account, so that none sees another's data. */
 export class Emulator implements Target {
   readonly name = "the npm emulator";
   readonly #child: ChildProcess;
@@ -59,7 +59,7 @@ export class Emulator implements Target {
 
   async open() {
     const account = accountOf(this.#accounts++);
-    // Its time cannot be moved: what waits for it to pass is a known gap.
+    // The emulator's clock cannot be moved: cases that wait are known gaps.
     const clock = new FakeClock(Date.now());
     const address = { ...this.#urls, account, key: KEY, profile: "azurite", clock } as const;
     return { endpoints: clientsOf(address), close: async () => {} };
@@ -73,7 +73,7 @@ export class Emulator implements Target {
   }
 }
 
-/** Goes on reading afterwards: it logs every request. */
+/** Keeps reading afterwards, because the emulator logs every request. */
 function listening(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     let printed = "";

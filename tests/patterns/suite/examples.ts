@@ -7,14 +7,14 @@ import { lend } from "./lent.ts";
 
 const pages = fileURLToPath(new URL("../../../docs/manual/patterns", import.meta.url));
 const lent = new URL("lent.ts", import.meta.url).href;
-/** Relative imports count from the folder that the package runs its examples in. */
+/** Relative imports are resolved from the folder in which the package runs its examples. */
 const folderOfPages = new URL("../../../patterns/examples/pages/", import.meta.url).href;
 
 const IMPORTING = 'import { memory } from "@rowhouse/patterns/testing";';
 
 /**
- * The examples of the manual, each a case: where a page says `memory()` it is given the endpoint under
- * test. Pages that open nothing, or use more of the testing kit, are none. Modules go into `folder`.
+ * The examples of the manual, one case each: where a page calls `memory()` it receives the endpoint under test.
+ * Pages that open no database, or use more of the testing kit, are skipped. Modules are written to `folder`.
  */
 export function exampleCases(folder: string): Case[] {
   const names = readdirSync(pages).map((name) => name.replace(/\.md$/, ""));

@@ -2,12 +2,12 @@ import type { Endpoints } from "./target.ts";
 
 let lent: Endpoints | undefined;
 
-/** What the next example finds where it says `memory()`. */
+/** The endpoint that the next example receives from `memory()`. */
 export function lend(endpoints: Endpoints): void {
   lent = endpoints;
 }
 
-/** Stands in for the testing kit's. */
+/** Replaces the function of the testing kit. */
 export function memory(): Endpoints {
   if (!lent) throw new Error("Nothing was lent.");
   return lent;

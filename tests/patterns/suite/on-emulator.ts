@@ -4,13 +4,13 @@ import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
 import { Emulator } from "./emulator.ts";
 import { type Gaps, itBut, testPatterns } from "./pattern-suite.ts";
 
-/** What the emulator does otherwise, beside the case that shows it. Nothing else is left out. */
+/** What the emulator does differently, by the case that shows it. Every other case must pass. */
 const GAPS: Gaps = {
-  "a message that fails comes back, and goes to the poison queue in the end":
+  "a failing message is retried, then moved to the poison queue":
     "its clock cannot be moved, so the message stays hidden",
-  "a value across partitions belongs to one entity, and to the next one when it has settled":
+  "a unique value across partitions belongs to one entity, and is free again once released and settled":
     "its clock cannot be moved, so nothing settles",
-  "a scrub finds and mends exactly what was broken":
+  "a scrub finds and repairs exactly the damaged entries":
     "its clock cannot be moved, so every row is too young to judge",
   "the manual's example of warnings": "it does not tell how many entities it read for a query",
 };

@@ -6,10 +6,10 @@ import { CASES } from "./cases.ts";
 import { exampleCases } from "./examples.ts";
 import type { Target } from "./target.ts";
 
-/** Case → what the endpoint does otherwise. */
+/** Case → what the endpoint does differently. */
 export type Gaps = Readonly<Record<string, string>>;
 
-/** A test; one that is named in `gaps` must fail, so that an endpoint which learns to do it is noticed. */
+/** A test. One that is named in `gaps` must fail, so that an endpoint that closes the gap is noticed. */
 export function itBut(gaps: Gaps): (name: string, work: () => Promise<void>) => void {
   return (name, work) => {
     const gap = gaps[name];
@@ -18,10 +18,10 @@ export function itBut(gaps: Gaps): (name: string, work: () => Promise<void>) => 
   };
 }
 
-/** Runs every case against a target, each on an account of its own. */
+/** Runs every case against a target, each on its own account. */
 export function testPatterns(target: Target, gaps: Gaps = {}): void {
   describe(`The patterns against ${target.name}`, () => {
-    // Inside the repository, so that an example imports what its readers import.
+    // Inside the repository, so that an example can import what its readers import.
     const folder = mkdtempSync(fileURLToPath(new URL(".examples-", import.meta.url)));
     after(() => rmSync(folder, { recursive: true, force: true }));
     const cases = [...CASES, ...exampleCases(folder)];
@@ -36,7 +36,7 @@ export function testPatterns(target: Target, gaps: Gaps = {}): void {
         }
       });
     }
-    it("has gaps in cases that exist", () => {
+    it("has gaps only in existing cases", () => {
       const names = cases.map(({ name }) => name);
       assert.deepEqual(
         Object.keys(gaps).filter((name) => !names.includes(name)),

@@ -12,7 +12,7 @@ import { FakeClock, memory, seededRandom } from "@rowhouse/patterns/testing";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { startLocalServer } from "../../wire/local-server.ts";
 
-/** An account with nothing in it. What waits on its clock waits no time. */
+/** An empty account. Waiting on its clock takes no time. */
 export interface Endpoints {
   readonly tables: TablesPort;
   readonly queues: QueuesPort;
@@ -32,7 +32,7 @@ export const memoryTarget: Target = {
   open: async () => ({ endpoints: memory(), close: async () => {} }),
 };
 
-/** A server for each account, whose time is the library's. */
+/** A server for each account, which uses the library's clock. */
 export const rowhouseTarget: Target = {
   name: "Rowhouse over HTTP",
   open: async () => {
@@ -54,7 +54,7 @@ export const rowhouseTarget: Target = {
 };
 
 export interface Address {
-  /** Of the services: no account. */
+  /** The services' address, without an account. */
   readonly table: string;
   readonly queue: string;
   readonly blob: string;
