@@ -8,7 +8,7 @@ import { SettingsSection } from "@rowhouse/server/auth/settings-section";
 const page = readFileSync(new URL("../../docs/manual/accounts.md", import.meta.url), "utf8");
 const MISSPELT = { misspelt: true };
 
-/** Every object of a configuration file, with a member that no object has. */
+/** Every kind of object in a configuration file, each with an unknown member. */
 const REFUSED = {
   "an account": () => {
     const account = { name: "alpha", keys: ["a2V5"], ...MISSPELT };
@@ -23,9 +23,9 @@ function bearer(settings: object): void {
   readBearerSettings(new SettingsSection(settings, "bearer"));
 }
 
-describe("The manual's page of accounts", () => {
+describe("The manual's page on accounts", () => {
   for (const [what, refused] of Object.entries(REFUSED)) {
-    it(`names all that ${what} may have`, () => {
+    it(`names every member that ${what} may have`, () => {
       assert.throws(refused, (error: Error) => {
         const allowed = / has misspelt; allowed are (.+)\.$/.exec(error.message)?.[1]?.split(", ");
         assert.ok(allowed, error.message);

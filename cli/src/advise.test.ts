@@ -6,11 +6,11 @@ import { describe, it } from "node:test";
 import { linesOf } from "./advise.ts";
 
 describe("The lines of a recording", () => {
-  it("are those of the file, also where it is longer than what is held at a time", () => {
+  it("are complete, also if the file is larger than the chunks it is read in", () => {
     const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
     try {
       const file = join(folder, "traffic.jsonl");
-      // Characters of two and four bytes, of which some stand across the end of a MiB.
+      // Characters of two and four bytes, some of which cross the end of a chunk of 1 MiB.
       const line = 'é"\u{1f600}'.repeat(17);
       const text = `${line}\n`.repeat(20_000);
       for (const [end, length] of [

@@ -53,7 +53,7 @@ export function addAdviseCommand(program: Command): void {
     });
 }
 
-/** @throws Error for a folder, and for a file that holds nothing or more than recordings become */
+/** @throws Error for a folder, an empty file, and a file larger than a recording can be. */
 function checkLength(recording: string): void {
   const stats = statSync(recording);
   if (stats.isDirectory()) throw new Error(`${recording} is a folder; name the recording file.`);
@@ -70,7 +70,7 @@ function checkLength(recording: string): void {
 
 const CHUNK_BYTES = 1 << 20;
 
-/** Lines of a file, of which a MiB is held at a time; whoever waits at a terminal sees how far it is. */
+/** The lines of a file, read 1 MiB at a time. Shows progress on a terminal. */
 export function* linesOf(
   file: string,
   terminal: NodeJS.WriteStream,
@@ -106,11 +106,11 @@ async function dataOf(location: string | undefined): Promise<Map<string, TableDa
   }
 }
 
-/** Entities looked at in each table, and kept. */
+/** The maximum number of entities read from each table, and of those sampled. */
 const VISITED_MAX = 10_000;
 const SAMPLES_MAX = 200;
 
-/** The first entities of each table, thinned out evenly. */
+/** Evenly spaced samples of the first entities of each table. */
 export async function sampleTables(
   engine: Engine,
   visitedMax = VISITED_MAX,

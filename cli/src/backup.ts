@@ -57,7 +57,7 @@ function parseTarget(text: string): string {
 
 const SHOW_EVERY_MS = 200;
 
-/** One line that changes. */
+/** Shows progress in one line that is overwritten. */
 function progressOn(terminal: NodeJS.WriteStream): (progress: BackupProgress) => void {
   let shownAt = 0;
   return (progress) => {

@@ -1,2 +1,2 @@
-/** Lets a terminal forget the line that it is in. */
+/** Makes a terminal erase its current line. */
 export const CLEAR_LINE = "\r\u001b[K";

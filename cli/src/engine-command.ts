@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** `rowhouse engine install|check|explain`: what an operator of a PostgreSQL engine needs. */
+/** `rowhouse engine install|check|explain`, for operators of a PostgreSQL engine. */
 export function addEngineCommand(program: Command): void {
   const engine = program
     .command("engine")

@@ -8,10 +8,11 @@ export interface SignedAnswer {
 }
 
 /**
- * Asks a table endpoint. `against` is an account's URL: a SAS in its query signs for it; else the
- * account that its path names, of those in `AZURITE_ACCOUNTS` or the development account. Without a
- * path the first account is meant. (`name.table.host` addresses name it by their host.)
- * @throws Error for what is no URL, and when no key is known for the account.
+ * Sends a GET to a table endpoint. `against` is an account's URL. If it contains a SAS, that authorizes the
+ * request; otherwise the request is signed with a key of the account, from `AZURITE_ACCOUNTS` or of the development
+ * account. The URL names the account in its path, or in its host (`name.table.host`); without either, the first
+ * account is used.
+ * @throws Error if `against` is not a URL, or if no key is known for the account.
  */
 export async function fetchSigned(
   against: string,
@@ -19,7 +20,7 @@ export async function fetchSigned(
   query: string,
   environment: NodeJS.ProcessEnv,
 ): Promise<SignedAnswer> {
-  // It may hold a signature, so it is not repeated.
+  // The text may contain a signature, so the message does not repeat it.
   if (!URL.canParse(against) || !/^https?:/i.test(against)) {
     throw new Error("--against is not a URL such as http://127.0.0.1:10002/devstoreaccount1.");
   }
@@ -50,7 +51,7 @@ export async function fetchSigned(
   return { status: response.status, headers: response.headers, body: await response.text() };
 }
 
-/** The account that an address names, or else the first. @throws Error when no key is known for it. */
+/** The named account, or the first one if none is named. @throws Error if no key is known for it. */
 function accountOf(named: string | undefined, environment: NodeJS.ProcessEnv) {
   const accounts = parseAccounts(environment.AZURITE_ACCOUNTS);
   const name = named ?? accounts.names[0]!;

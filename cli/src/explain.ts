@@ -35,7 +35,7 @@ export function addExplainCommand(program: Command): void {
     });
 }
 
-/** What the command prints, and why the endpoint refused if it did. @throws Error for a filter or a name that is none. */
+/** What the command prints, and why the endpoint refused, if it did. @throws Error for an invalid filter or name. */
 export async function explainFilter(
   filter: string,
   options: ExplainOptions,
@@ -83,12 +83,12 @@ function describeAnswer({ status, plan, cost, more }: Asked, against = ""): stri
   return lines;
 }
 
-/** It may hold a signature. */
+/** The query may contain a signature. */
 function withoutQuery(url: string): string {
   return url.split("?")[0]!;
 }
 
-/** @throws Error that says more of the filter than the service's own words. */
+/** @throws Error with the service's message, and its status and error code. */
 function parse(filter: string): FilterNode {
   try {
     return parseFilter(filter);
@@ -126,13 +126,13 @@ async function ask(
   };
 }
 
-/** What the service says, of JSON or XML; all of another body. */
+/** The message in a JSON or XML error body; the start of any other body. */
 function messageIn(body: string): string {
   const [, json, xml] = /"value":"((?:[^"\\]|\\.)*)"|<Message>([^<]*)/.exec(body) ?? [];
   return (json ?? xml ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
 }
 
-/** The service's own metrics tables are asked, too. */
+/** Accepts the names of the service's own metrics tables, too. */
 function checkName(table: string): void {
   if (/^\$metrics/i.test(table)) return;
   try {

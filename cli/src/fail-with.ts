@@ -2,8 +2,8 @@ import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { Command } from "commander";
 
 /**
- * Ends with 2, as what could not be carried out. The command line was right: its help would mislead. What a
- * server said may stand in the message.
+ * Exits with 2: the command could not run. The command line was correct, so no hint about --help is printed. The
+ * message may contain text from a server, hence the escaping.
  */
 export function failWith(program: Command, message: string): never {
   const text = terminalText(message.split("\n")).trimEnd();

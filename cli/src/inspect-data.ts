@@ -8,8 +8,8 @@ import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lm
 import { tablePrefix } from "@rowhouse/server/table/table-keys";
 
 /**
- * Opens a data folder to read it, beside a running server if there is one. A folder without data is
- * refused, not made. The caller closes it.
+ * Opens a data folder for reading, even while a server uses it. Refuses a folder without data instead of
+ * creating it. The caller closes the engine.
  */
 export async function openDataFolder(location: string): Promise<LmdbEngine> {
   const path = resolve(location);
@@ -20,13 +20,13 @@ export async function openDataFolder(location: string): Promise<LmdbEngine> {
 export interface StoredTable {
   readonly account: string;
   readonly table: string;
-  /** Where its entities are. */
+  /** The keys of its entities. */
   readonly range: KeyRange;
-  /** What stands before each partition key. */
+  /** The bytes before each partition key. */
   readonly prefix: Uint8Array;
 }
 
-/** Every table, by account and name. */
+/** Every table, in the order of accounts and names. */
 export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
   const names = await storedNames(engine, KEY_SPACES.tableCatalog);
   return names.map(({ account, accountId, name, id }) => {
@@ -37,7 +37,7 @@ export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
 
 const COUNTER_SORT = 0x01;
 
-/** One line for an entry: what its key says, and how long its value is. */
+/** One line per entry: its decoded key, and the length of its value. */
 export function describeEntry({ key, value, version }: Entry): string {
   const { partition, sort } = key;
   const facts = `${value.length} bytes  version ${version}`;
@@ -64,7 +64,7 @@ const SPACE_NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(KEY_SPACES).map(([name, byte]) => [byte, name]),
 );
 
-/** Text where bytes are printable ASCII, `\xNN` for the others. */
+/** Printable ASCII as text, every other byte as `\xNN`. */
 function printable(bytes: Uint8Array): string {
   let out = "";
   for (const byte of bytes) {

@@ -6,7 +6,7 @@ import { listStoredTables } from "./inspect-data.ts";
 export interface PartitionSize {
   readonly partitionKey: string;
   entities: number;
-  /** Of the stored records, without keys. */
+  /** Bytes of the stored records, without keys. */
   bytes: number;
 }
 
@@ -16,7 +16,7 @@ export interface TableSizes {
   readonly partitions: number;
   readonly entities: number;
   readonly bytes: number;
-  /** Share of the bytes that the largest partition, and the ten largest, hold. */
+  /** Share of the bytes in the largest partition, and in the ten largest. */
   readonly skew: { readonly first: number; readonly firstTen: number };
   /** By bytes, the largest first. */
   readonly largest: readonly PartitionSize[];
@@ -24,7 +24,7 @@ export interface TableSizes {
 
 const LARGEST_MAX = 10;
 
-/** How large the partitions of each table are: exact, in one pass, and in memory for ten of them. */
+/** The exact sizes of each table's partitions, from one pass that holds only the ten largest in memory. */
 export async function sizesOfTables(engine: Engine, only?: string): Promise<TableSizes[]> {
   const sizes: TableSizes[] = [];
   for (const { account, table, range, prefix } of await listStoredTables(engine)) {
@@ -37,7 +37,7 @@ export async function sizesOfTables(engine: Engine, only?: string): Promise<Tabl
       if (current) keep(largest, current);
     };
     await scanToEnd(engine, range, ({ key, value }) => {
-      // A partition's entities lie side by side.
+      // The entities of a partition are adjacent.
       if (!current || Buffer.compare(currentBytes, key.partition) !== 0) {
         end();
         partitions++;

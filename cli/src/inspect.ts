@@ -36,7 +36,7 @@ export function addInspectCommand(program: Command): void {
     });
 }
 
-/** Says an entry a line, in key order, and then whether there are more. */
+/** Prints one line per entry, in key order, and a last line if there are more entries than `limit`. */
 export async function inspect(
   engine: Engine,
   { table, limit }: Pick<InspectOptions, "table" | "limit">,

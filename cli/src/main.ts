@@ -16,7 +16,7 @@ const program = new Command("rowhouse")
   .description("A table store you can own: serves the Azure Table, Queue and Blob protocols.")
   .version(packageVersion(), "-v, --version")
   .showHelpAfterError("(add --help for the allowed arguments)")
-  // What is wrong with a command line is no finding. Commands made from here on inherit it.
+  // Exit code 1 means a finding, so a wrong command line exits with 2. Commands added below inherit this.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
 addServeCommand(program);
@@ -28,17 +28,18 @@ addReportCommand(program);
 addAdviseCommand(program);
 addPatternsCommand(program);
 
-// Whoever read our lines may be gone, as behind `| head`, or behind `| tee` when a terminal ends both. Reports
-// are written all the same, and exit codes tell what they tell. A server goes on also where its lines find no room.
+// The reader of standard output may be gone, as with `| head`, or with `| tee` when the terminal ends both. Report
+// files are still written and exit codes keep their meaning. A server also keeps running if the disk behind
+// standard output is full.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // Told once: every line that follows fails as well.
+  // Reported once: every later line fails as well.
   if (error.code === "EPIPE" || error.code === "EIO" || process.exitCode === 2) return;
   process.stderr.write(`rowhouse: cannot write to standard output: ${error.message}\n`);
   process.exitCode = 2;
 });
 process.stderr.on("error", () => {});
 
-// Without a command it serves, and what is none would be told as an argument too many of that.
+// Without a command name, `serve` runs; it would report an unknown command as an argument too many.
 const [given = "-"] = process.argv.slice(2);
 const names = [...program.commands.map((command) => command.name()), "help"];
 if (!given.startsWith("-") && !names.includes(given)) {
@@ -48,6 +49,6 @@ if (!given.startsWith("-") && !names.includes(given)) {
 try {
   await program.parseAsync();
 } catch (error) {
-  // 1 is what commands answer that found something.
+  // Exits with 2; 1 means that a command found something.
   failWith(program, `rowhouse: ${messageOf(error)}`);
 }

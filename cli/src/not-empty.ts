@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 
-/** An empty text is a variable of a script that nobody set: no folder, no file and no host. */
+/** Refuses an empty value, which is usually an unset variable of a script, not a folder, file or host. */
 export function notEmpty(text: string): string {
   if (text !== "") return text;
   throw new InvalidArgumentError("It is empty.");

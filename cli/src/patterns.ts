@@ -28,7 +28,7 @@ type OnSchema = Connected & { readonly schema?: string };
 
 const SAMPLE = 10_000;
 
-/** `rowhouse patterns …`: what those who use the pattern library run in CI and in operation. */
+/** `rowhouse patterns …`: commands for applications of the pattern library, in CI and in operation. */
 export function addPatternsCommand(program: Command): void {
   const patterns = program
     .command("patterns")
@@ -190,7 +190,7 @@ function amount(text: string): number {
   throw new InvalidArgumentError(`"${text}" is not a number.`);
 }
 
-/** `5%`, or `5`. */
+/** Parses `5%` or `5` into 0.05. */
 function share(text: string): number {
   const percent = Number(/^(\d+(?:\.\d+)?) ?%?$/.exec(text)?.[1]);
   if (percent > 0 && percent <= 100) return percent / 100;

@@ -20,7 +20,7 @@ export function addReportCommand(program: Command): void {
     });
 }
 
-/** What the command prints and ends with. @throws Error when the file is no report */
+/** What the command prints, and its exit code. @throws Error if the file is missing or not a report. */
 export function reportOf(
   file: string,
   format: "text" | "json",
@@ -44,7 +44,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Written by this program: a file of another kind has no such counts. */
+/** Checks only the counts and the list: the server writes whole reports, and other files lack these members. */
 function isSummary(value: unknown): value is ScanSummary {
   return (
     typeof value === "object" &&
@@ -77,7 +77,7 @@ export function printScanReport(summary: ScanSummary): string {
   return terminalText(lines);
 }
 
-/** JSON has all of it. */
+/** Only the text output is shortened; `--json` prints everything. */
 function shortened(text: string): string {
   return text.length <= TEXT_LENGTH_MAX ? text : `${text.slice(0, TEXT_LENGTH_MAX)}...`;
 }

@@ -19,7 +19,7 @@ import { readSettings, type Settings } from "./serve/settings.ts";
 import { openWatch, type Watch } from "./serve/watch.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./serve/workers.ts";
 
-/** `rowhouse serve`, which is also what `rowhouse` alone does. */
+/** `rowhouse serve`, which also runs if no command is named. */
 export function addServeCommand(program: Command): void {
   const command = program
     .command("serve", { isDefault: true })
@@ -35,7 +35,7 @@ export function addServeCommand(program: Command): void {
     if (beside.length > 0 && !hasCommand) {
       program.error(`error: serve takes no '${beside[0]}'; put a command to run after --`);
     }
-    // That of a script's variable that nobody set: the script would wait for ever.
+    // An empty command is usually an unset variable of a script, which would then wait forever.
     if (hasCommand && !beside[0]) program.error("error: there is no command after --");
     const isGiven = (name: keyof ServeOptions) => command.getOptionValueSource(name) === "cli";
     try {
@@ -50,11 +50,11 @@ export function addServeCommand(program: Command): void {
 interface Running {
   readonly server: RunningServer;
   readonly accounts: Accounts;
-  /** Ends the server, then what watches it. */
+  /** Closes the server, then its monitoring. */
   close(): Promise<void>;
 }
 
-/** @param beside a command with its arguments, which the server ends with; or none */
+/** @param beside a command with its arguments; the server stops when it exits. Empty for none. */
 async function serve(
   options: ServeOptions,
   beside: readonly string[],
@@ -69,7 +69,7 @@ async function serve(
   if (running && beside.length > 0) process.exitCode = await runBeside(running, beside, options);
 }
 
-/** Serves, in this process unless it is the first of several. */
+/** Serves in this process, or, with `--workers`, starts worker processes that do; then returns undefined. */
 async function startOrFork(
   options: ServeOptions,
   beside: readonly string[],
@@ -84,7 +84,7 @@ async function startOrFork(
   if (beside.length > 0) accountOf(settings.accounts);
   const { server, watch } = await start(options, settings, log);
   const close = () => server.close().then(() => watch.close());
-  // Before the lines: whoever waits for them may end the server at once.
+  // Before printing the lines: a script that waits for them may signal the server immediately.
   if (beside.length === 0) closeOnSignal({ close }, log);
   const { table } = server.urls;
   const pages = table === undefined ? [] : watch.addresses(table);
@@ -94,7 +94,7 @@ async function startOrFork(
   return { server, accounts: settings.accounts, close };
 }
 
-/** Answers the exit code of both. */
+/** Runs the command to its end. Returns its exit code, or 1 if that is 0 and a query exceeded the scan budget. */
 async function runBeside(
   { server, accounts, close }: Running,
   command: readonly string[],
@@ -107,7 +107,7 @@ async function runBeside(
   return code || (scanBudget === undefined ? 0 : reportOf(scanReport, "text").exitCode);
 }
 
-/** The account that a command is told of: the first that is not disabled. */
+/** The account in the command's environment: the first that is not disabled. */
 function accountOf(accounts: Accounts): Account {
   const found = accounts.names
     .map((name) => accounts.find(name))
@@ -127,7 +127,7 @@ async function start(
     );
   }
   const tls = readTls(options);
-  // lmdb-js prints every commit that failed; the log tells of those with what they refused.
+  // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
   const { engine, contents, health } = await openEngine(options, log);
   const faults = new FaultLog(log, systemClock);
@@ -161,7 +161,7 @@ async function start(
   return { server, watch };
 }
 
-/** Lines on standard output. Test containers wait for the very words. */
+/** Lines for standard output. Test containers wait for exactly these words. */
 function startLines(options: ServeOptions): string[] {
   const isTls = options.cert !== undefined;
   return servicesOf(options).map((name) => {
@@ -203,11 +203,11 @@ function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void 
     return;
   }
   process.once("SIGTERM", stop);
-  // Sent by a terminal to all processes of the group; workers are told by their primary.
+  // A terminal sends these to the whole process group; workers wait for their primary's SIGTERM.
   for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
 }
 
-/** @throws Error for files that cannot be read, and for what is no certificate or not that of the key */
+/** @throws Error for unreadable files, an invalid certificate, and a key that does not belong to it. */
 function readTls({ cert, key, pwd }: ServeOptions): TlsMaterial | undefined {
   if (cert === undefined) {
     if (key !== undefined || pwd !== undefined) {

@@ -9,17 +9,17 @@ import type { Explanation } from "@rowhouse/patterns/query/query";
 export interface AccessPath {
   /** `Employee.by.email({ dept, email })`. */
   readonly name: string;
-  /** For example values. */
+  /** The plan and cost, with example values. */
   readonly explanation: Explanation;
 }
 
-/** An opened definition, or one of its indexes, as far as it can be asked by key. */
+/** An opened definition, or one of its indexes, reduced to its queries by key. */
 interface Readable {
   readonly range?: (query: Record<string, unknown>) => { explain(): Explanation };
   readonly by?: Readonly<Record<string, Readable>>;
 }
 
-/** Every query that the keys of `entity` and its indexes serve without a scan; cheapest first. */
+/** Every query that the keys of `entity` and its indexes serve without a scan; for each key, the cheapest first. */
 export function accessPathsOf(database: Database, entity: AnyEntity): AccessPath[] {
   const { rows, indexes, name } = entity;
   const opened = database.open(entity as AnyEntity & Openable<Readable>);
@@ -43,12 +43,12 @@ function pathsBy(
   const paths: AccessPath[] = [];
   const hashed = row.segments.findIndex(({ form }) => form === "hashed");
   for (let bound = row.segments.length; bound >= 0; bound--) {
-    // What follows a hash cannot be left open: its rows are in no order.
+    // Segments from a hash on must all be given: a hash leaves its rows in no order.
     if (hashed >= 0 && bound <= hashed) continue;
     const segments = [...partition.segments, ...row.segments.slice(0, bound)];
     const query = Object.fromEntries(segments.map((each) => [each.name, exampleOf(each)]));
     const asked = `${name}({ ${Object.keys(query).join(", ")} })`;
-    // The partition may be a hash of what the row key ends with.
+    // The partition may be a hash of the last segments of the row key.
     if (paths.at(-1)?.name === asked) continue;
     paths.push({ name: asked, explanation: readable.range(query).explain() });
   }
@@ -64,7 +64,7 @@ const EXAMPLES: readonly unknown[] = [
   "01arz3ndektsv4rrffq69g5fav",
 ];
 
-/** A value that the segment takes: text is the segment's own name. */
+/** A value that the segment accepts: its own name if it accepts text. */
 function exampleOf(segment: Segment): unknown {
   const candidates = [segment.name, ...EXAMPLES];
   const member = attempt(() => segment.decode("0"));

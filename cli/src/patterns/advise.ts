@@ -10,13 +10,13 @@ import { listOf, type Schema, type Target, targetOf } from "./schema.ts";
 export interface AdviseOptions {
   readonly reads: number;
   readonly writes: number;
-  /** Entities looked at. */
+  /** The maximum number of entities to read. */
   readonly sample: number;
-  /** Entities there are, where the sample is not all. */
+  /** The number of all entities, if the sample is only a part. */
   readonly total?: number;
 }
 
-/** What is counted at most, so that it fits in memory. */
+/** The maximum number of values to count, so that they fit in memory. */
 const COMBINATIONS_MAX = 1_000_000;
 
 interface Scannable {
@@ -25,7 +25,7 @@ interface Scannable {
   };
 }
 
-/** Whether an index there is, or one by a field, pays. Anything but "keep" is found. */
+/** Judges whether an index, or one by a field, pays. Any verdict but "keep" counts as a finding. */
 export async function adviseIndex(
   schema: Schema,
   database: Database,
@@ -72,7 +72,7 @@ export async function adviseIndex(
   };
 }
 
-/** What is indexed. Of an index, what its keys add to those of the entity's own key. */
+/** What to count: a field, or the fields that an index's keys add to those of the entity's own key. */
 function indexedBy({ entity, part }: Target) {
   const { rows, indexes, name } = entity;
   const index = part === undefined ? undefined : indexes[part];
@@ -102,14 +102,14 @@ function indexedBy({ entity, part }: Target) {
   throw new Error(`${name} has no index or field "${part ?? ""}"; it has ${listOf(there)}.`);
 }
 
-/** Each member of a list counts; several values count together, in every combination. */
+/** Counts each member of a list. Several fields count together, in every combination of their values. */
 function combinations(index: string): (values: readonly unknown[]) => string[] {
   let entities = 0;
   let left = COMBINATIONS_MAX;
   return (values) => {
     const lists = values.map((value) => membersOf(value));
     entities++;
-    // Before they are made: a few lists of some thousands have more than there is room for.
+    // Checked before building them: the combinations of a few lists of thousands would exceed the memory.
     left -= lists.reduce((product, { length }) => product * length, 1);
     if (left < 0) {
       const found = `The first ${entities} entities have more than ${COMBINATIONS_MAX} values in ${index}`;

@@ -9,13 +9,13 @@ import { type DefinitionsRecord, hashOf, recordOf } from "./record.ts";
 import { codeOf, loadSchema, type Schema } from "./schema.ts";
 
 export interface CheckOptions {
-  /** Record the definitions as they are now. */
+  /** Record the current definitions. */
   readonly write?: true;
-  /** Warnings count as well. */
+  /** Count warnings as findings, too. */
   readonly strict?: true;
 }
 
-/** Whether definitions follow the guide and fit what was stored under the ones recorded. */
+/** Checks definitions against the design guide, and against the rows stored under the recorded ones. */
 export async function check(
   file: string | undefined,
   { write, strict }: CheckOptions,
@@ -42,7 +42,7 @@ export async function check(
   if (write) writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`);
   const definitions = hashesOf(record);
   const unsafe = findings.filter(({ level, id }) =>
-    // What is recorded now was looked at.
+    // With --write, the changes are accepted.
     level === "error" ? !(write && CHANGES.has(id)) : strict,
   );
   const count = (wanted: Finding["level"]) =>
@@ -70,7 +70,7 @@ interface DefinitionHash {
   }[];
 }
 
-/** Hashes of entities and their indexes, by which others may tell what was deployed. */
+/** Hashes of entities and their indexes, which identify what was deployed. */
 function hashesOf({ entities }: DefinitionsRecord): DefinitionHash[] {
   return Object.entries(entities).map(([name, entity]) => ({
     name,
@@ -108,7 +108,7 @@ function changesBetween(
   return [...compareNames(recorded, new Set(Object.keys(entities))), ...changes];
 }
 
-/** `schema.ts` is recorded in `schema.definitions.json` beside it. */
+/** `schema.ts` is recorded in `schema.definitions.json`, in the same folder. */
 function recordFileOf(file: string): string {
   const name = basename(file).replace(/\.[cm]?[jt]s$/, "");
   return join(dirname(file), `${name}.definitions.json`);

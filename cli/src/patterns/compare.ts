@@ -1,16 +1,16 @@
 import type { Finding } from "./finding.ts";
 import { type DefinitionsRecord, type EntityRecord, hashOf, type IndexRecord } from "./record.ts";
 
-/** A new definition of an entity beside the one recorded. */
+/** A new definition of an entity, and the recorded one. */
 export interface EntityChange {
   readonly name: string;
   readonly before: EntityRecord;
   readonly after: EntityRecord;
-  /** Whether the new one declares upgrades of older rows. */
+  /** Whether the new definition upgrades older rows. */
   readonly upgrades: boolean;
 }
 
-/** What rows stored under the recorded definition would suffer under the new one. */
+/** The problems that rows stored under the recorded definition would have under the new one. */
 export function compareEntities(change: EntityChange): Finding[] {
   return [...compareKeys(change), ...compareFields(change), ...compareIndexes(change)];
 }

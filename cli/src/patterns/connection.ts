@@ -26,12 +26,12 @@ export function addConnectionOptions(command: Command): Command {
 
 export interface Watching {
   readonly queues?: boolean;
-  /** Nothing is sent after it, and nothing waits. */
+  /** Once aborted, no more requests are sent, and waits end. */
   readonly signal: AbortSignal;
   readonly progress: Progress;
 }
 
-/** @throws Error when no connection is named, or a client is not installed. */
+/** @throws Error if no connection is given, or a client is not installed. */
 export async function openDatabase(
   library: Library,
   { connection, profile }: ConnectionOptions,
@@ -63,7 +63,7 @@ async function openQueues(library: Library, connection: string) {
 
 const TOLD_EACH_MS = 2000;
 
-/** Counts requests aloud. */
+/** Reports the number of requests as progress. */
 function watch(progress: Progress): Layer {
   let count = 0;
   let toldAt = Date.now();

@@ -7,11 +7,11 @@ import type { Schema } from "./schema.ts";
 export interface ExplainedQuery {
   readonly name: string;
   readonly explanation: Explanation;
-  /** The indexes it goes by: `Employee.email`. */
+  /** The indexes that it uses, such as `Employee.email`. */
   readonly indexes: readonly string[];
 }
 
-/** Explains the queries of a schema, none of which is run. */
+/** Explains the queries of a schema, without running them. */
 export async function explainQueries(schema: Schema): Promise<ExplainedQuery[]> {
   const { connect } = await schema.library.load("@rowhouse/patterns");
   const { memory } = await schema.library.load("@rowhouse/patterns/testing");
@@ -22,7 +22,7 @@ export async function explainQueries(schema: Schema): Promise<ExplainedQuery[]> 
   });
 }
 
-/** The database, which notes what stands after `by.` of whatever is opened on it. */
+/** Wraps the database so that every index accessed through `by` is added to `used`. */
 function recordingIndexes(database: Database, used: Set<string>): Database {
   const open: Database["open"] = (definition) => {
     const opened = database.open(definition);
@@ -48,12 +48,12 @@ function recordingIndexes(database: Database, used: Set<string>): Database {
   });
 }
 
-/** Queries that cost more than they look, and indexes that none of them goes by. */
+/** Finds queries that cost more than they seem to, and indexes that no query uses. */
 export function lintQueries(
   { entities, queries }: Schema,
   explained: readonly ExplainedQuery[],
 ): Finding[] {
-  // A schema that declares no queries says nothing about them.
+  // Without declared queries, every index would seem unused.
   if (queries.size === 0) return [];
   const findings: Finding[] = [];
   for (const { name, explanation } of explained) {
@@ -71,7 +71,7 @@ export function lintQueries(
   for (const entity of entities.values()) {
     for (const [name, index] of Object.entries(entity.indexes)) {
       const where = `${entity.name}.${name}`;
-      // No query can be declared that reads a list. A unique one pays by what it refuses.
+      // Declared queries cannot read lists. A unique index pays by refusing duplicates.
       const isList = kindOf(index).endsWith("list");
       if (used.has(where) || isList || optionsOf(index).unique === true) continue;
       const message = "no declared query uses it, and every write pays for it";

@@ -9,13 +9,13 @@ import type { Schema } from "./schema.ts";
 export const SCANS = ["partition-scan", "table-scan"] as const;
 
 export interface ExplainOptions {
-  /** Declared queries as dear as this, or dearer, are found. */
+  /** Declared queries with this plan or a more expensive one count as findings. */
   readonly failOn?: (typeof SCANS)[number];
-  /** Rows of each table to look at. */
+  /** The maximum number of rows to read from each table. */
   readonly sample: number;
 }
 
-/** What the queries of a schema cost and where its load goes; `database` adds what the tables hold. */
+/** Explains the cost of a schema's queries and the spread of its load; with `database`, from samples of the tables. */
 export async function explainSchema(
   schema: Schema,
   { failOn, sample }: ExplainOptions,

@@ -1,9 +1,9 @@
-/** Something to be said of definitions: an error must not be deployed, a warning should be thought about. */
+/** A finding about definitions. One with an error must not be deployed; a warning deserves a look. */
 export interface Finding {
-  /** Stable, for those who look for one. */
+  /** Stable, so that scripts can search for it. */
   readonly id: string;
   readonly level: "error" | "warning";
-  /** `Employee.email`. */
+  /** Such as `Employee.email`. */
   readonly where: string;
   readonly message: string;
   /** One line. */

@@ -33,7 +33,7 @@ export interface PartitionShare {
 const PAGE = 1000;
 const SHOWN_MAX = 5;
 
-/** The partitions that hold most of the first rows of a table. */
+/** The largest partitions among the first rows of a table. */
 export async function samplePartitions(
   { tables }: Database,
   table: string,

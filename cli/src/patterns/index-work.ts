@@ -8,7 +8,7 @@ import { kindOf } from "./record.ts";
 import { codeOf, indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
 import { type ScrubState, ScrubStateFile } from "./scrub-state.ts";
 
-/** What all work on indexes is given. */
+/** The input of all work on indexes. */
 export interface IndexWork {
   readonly schema: Schema;
   readonly database: Database;
@@ -50,11 +50,11 @@ export interface BuildOptions {
   readonly rate: number;
   readonly dryRun?: true;
   readonly register?: true;
-  /** Side by side with other processes that build it. */
+  /** The number of shards, for a build shared with other processes. */
   readonly shards?: number;
 }
 
-/** Goes on where an earlier build ended. */
+/** Builds an index, continuing where an earlier build ended. */
 export async function buildIndex(
   work: IndexWork,
   name: string,
@@ -67,7 +67,7 @@ export async function buildIndex(
   const { EVERYBODY_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
   const registered = await cycle.isRegistered();
   const state = registered || !register ? await cycle.state() : "disabled";
-  // Asked for keys alone, the rows cost next to nothing beside the build.
+  // Reading only keys and types costs little compared with the build.
   const entities = await countEntities(database, target.entity, signal);
   const seconds = Math.ceil(entities / rate) + (state === "disabled" ? EVERYBODY_MS / 1000 : 0);
   if (dryRun) {
@@ -81,7 +81,7 @@ export async function buildIndex(
   }
   if (!registered) {
     await cycle.disable().catch((error) => {
-      // Somebody else who runs this command was faster.
+      // Another process that runs this command has already registered it.
       if (codeOf(error) !== "conflict") throw error;
     });
   }
@@ -94,7 +94,7 @@ export async function buildIndex(
   return describeBuild(name, await cycle.state(), report);
 }
 
-/** What a build would take. */
+/** The estimated cost of a build. */
 interface BuildEstimate {
   readonly index: string;
   readonly state: string;
@@ -112,12 +112,12 @@ function describeEstimate(estimate: BuildEstimate, rate: number): Outcome {
   return { lines, json: estimate, found: false };
 }
 
-/** Tells how fast a build is and how long it will still take. */
+/** Reports the speed of a build and the time it still needs. */
 function paceTeller({ database, progress }: IndexWork, total: number, rate: number) {
   let first: { readonly done: number; readonly atMs: number } | undefined;
   return ({ done }: { readonly done: number }) => {
     const atMs = database.clock.now();
-    // Without the wait for all writers, and without what an earlier build did.
+    // Leaves out the wait for all writers, and entities of an earlier build.
     first ??= { done, atMs };
     const elapsedS = Math.max(0.001, (atMs - first.atMs) / 1000);
     const speed = Math.max(1, Math.round((done - first.done) / elapsedS) || rate);
@@ -152,9 +152,9 @@ async function buildInShards(
 export interface ScrubOptions {
   /** From 0 to 1. */
   readonly sample?: number;
-  /** Entities and entries a second. */
+  /** Maximum entities and entries per second. */
   readonly rate?: number;
-  /** Where to keep how far it got; it goes on from what is there. */
+  /** The file to store progress in, and to continue from if it exists. */
   readonly resume?: string;
 }
 
@@ -209,7 +209,7 @@ export async function scrubIndexes(
   };
 }
 
-/** A repair that could not judge young rows, or free a value, leaves something to do. */
+/** After a repair, duplicates and rows too young to judge remain. */
 function remainingIn(report: VerifyReport, verb: "verify" | "repair"): number {
   return verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
 }
@@ -259,7 +259,7 @@ export async function retireIndex(work: IndexWork, name: string): Promise<Outcom
   };
 }
 
-/** Undefined for an index that is written with its entities and needs no life of its own. */
+/** Undefined for an index that is always written with its entities and needs no life cycle. */
 async function lifeCycle({ schema, database }: IndexWork, { entity }: Target, index: string) {
   const { indexLifeCycle } = await schema.library.load("@rowhouse/patterns/index-life-cycle");
   const keeper = entity.indexes[index]?.follow({ database, entity, name: index }).keeper;
@@ -305,7 +305,7 @@ async function countEntities(
   return count;
 }
 
-/** A build of a sibling index reads base and entry and writes both at once; elsewhere it looks twice. */
+/** For a sibling index, a build reads base and entry and writes both at once; for a remote one, it reads twice. */
 function requestsForEach(entity: AnyEntity, index: string): number {
   return kindOf(entity.indexes[index]!) === "remote" ? 4 : 3;
 }

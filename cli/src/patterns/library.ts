@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** What the command uses of the pattern library and of the official clients. */
+/** The modules of the pattern library and of the official clients that the command uses. */
 interface Modules {
   "@rowhouse/patterns": typeof import("@rowhouse/patterns");
   "@rowhouse/patterns/advise": typeof import("@rowhouse/patterns/advise");
@@ -21,8 +21,8 @@ interface Modules {
 }
 
 /**
- * The pattern library as a folder has it installed: definitions work with the very copy that made them,
- * and this command brings neither the library nor the clients along.
+ * The pattern library that is installed for a folder: definitions work only with the copy that created them, and
+ * this command includes neither the library nor the clients.
  */
 export class Library {
   readonly #require: NodeJS.Require;
@@ -33,10 +33,10 @@ export class Library {
     this.#require = createRequire(join(folder, "package.json"));
   }
 
-  /** @throws Error naming the package that is not installed. */
+  /** @throws Error that names the package if it is not installed. */
   async load<Name extends keyof Modules>(name: Name): Promise<Modules[Name]> {
     const file = this.#fileOf(name);
-    // The name decides what is found there.
+    // The module's name determines its type.
     return (await import(pathToFileURL(file).href)) as Modules[Name];
   }
 
@@ -57,7 +57,7 @@ export class Library {
   }
 }
 
-/** The ES module of a package of both kinds: the one that the library imports. */
+/** The ES module of a package that also has a CommonJS one: the library imports the ES module. */
 function moduleBeside(file: string, name: string): string {
   let folder = dirname(file);
   while (!folder.endsWith(name.split("/").join(process.platform === "win32" ? "\\" : "/"))) {

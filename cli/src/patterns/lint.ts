@@ -4,7 +4,7 @@ import type { Finding } from "./finding.ts";
 import { heatOf } from "./heat.ts";
 import { describeKey, kindOf, optionsOf } from "./record.ts";
 
-/** What definitions say against the guide, though they are legal. Sections are those of the manual's patterns. */
+/** Finds definitions that are valid but go against the design guide. */
 export function lintEntities(entities: readonly AnyEntity[]): Finding[] {
   return [
     ...entities.flatMap((entity) => [
@@ -21,7 +21,7 @@ function lintPartitions(entity: AnyEntity): Finding[] {
   const places: [string, KeyShape][] = [[entity.name, entity.rows.partition]];
   for (const [name, index] of Object.entries(entity.indexes)) {
     const place = index.place(entity);
-    // Lists in blobs stand in no partition.
+    // Lists in blobs have no partition.
     if (place.partition !== entity.rows.partition && kindOf(index) !== "bloblist") {
       places.push([`${entity.name}.${name}`, place.partition]);
     }
@@ -42,7 +42,7 @@ function lintPartitions(entity: AnyEntity): Finding[] {
   });
 }
 
-/** The longer of two indexes answers whatever the shorter one does. */
+/** Of two indexes whose keys begin alike, the longer one answers every query of the shorter one. */
 function lintPrefixes(entity: AnyEntity): Finding[] {
   const places = Object.entries(entity.indexes).map(([name, index]) => {
     const place = index.place(entity);
@@ -57,7 +57,7 @@ function lintPrefixes(entity: AnyEntity): Finding[] {
         other.key.length > key.length &&
         key.every((each, i) => each === other.key[i]),
     );
-    // A unique one checks something that the longer one does not.
+    // A unique index refuses duplicates that the longer one would accept.
     if (!longer || isUnique) return [];
     return [
       {
@@ -72,8 +72,8 @@ function lintPrefixes(entity: AnyEntity): Finding[] {
 }
 
 /**
- * The fields of a place's keys with their codecs: without literals, which only tell indexes apart, and
- * without what stands at the end to name the entity.
+ * The fields of a place's keys with their codecs, without literals, which only separate indexes, and without
+ * trailing fields of the entity's own key.
  */
 function fieldsOf(
   { rows }: AnyEntity,
@@ -105,7 +105,7 @@ function lintUnique(entity: AnyEntity): Finding[] {
   });
 }
 
-/** A list that is full and cannot spill refuses every further entity of its value. */
+/** A full list that cannot spill refuses every further entity with its value. */
 function lintLists(entity: AnyEntity): Finding[] {
   return Object.entries(entity.indexes).flatMap(([name, index]): Finding[] => {
     const { spill = "none" } = optionsOf(index);
@@ -123,7 +123,7 @@ function lintLists(entity: AnyEntity): Finding[] {
   });
 }
 
-/** Entities of one table must be told apart by what their keys begin with. */
+/** Entities in one table must differ in how their keys begin. */
 function lintShared(entities: readonly AnyEntity[]): Finding[] {
   return entities.flatMap((entity, i) =>
     entities.slice(i + 1).flatMap((other): Finding[] => {
@@ -152,8 +152,8 @@ function mayCollide(a: AnyEntity, b: AnyEntity): boolean {
 }
 
 /**
- * A child's key is its parent's and more (`empid_000123`, `empid_000123_2012`): the shorter one reaches as far only if
- * text at its end may hold the separator, as it may in the readable layout.
+ * A child's key extends its parent's (`empid_000123`, `empid_000123_2012`). The shorter key can have as many parts
+ * only if it ends with text that may contain the separator, as in the readable layout.
  */
 function mayHaveAsManyParts(a: KeyShape, b: KeyShape): boolean {
   if (a.parts.length === b.parts.length || a.layout !== b.layout) return true;

@@ -1,11 +1,11 @@
 import { CLEAR_LINE } from "../clear-line.ts";
 import { messageOf } from "../message-of.ts";
 
-/** What a command found, for people and for machines. */
+/** The result of a command, as text and as JSON. */
 export interface Outcome {
   readonly lines: readonly string[];
   readonly json: unknown;
-  /** Something is not as it should be: exit code 1. */
+  /** Whether the command found a problem: exit code 1. */
   readonly found: boolean;
 }
 
@@ -13,12 +13,12 @@ export interface OutcomeOptions {
   readonly json?: true;
 }
 
-/** A person's sign that it goes on, on stderr: output stays for machines. */
+/** Reports progress on stderr, so that stdout contains only the result. */
 export type Progress = (line: string) => void;
 
 /**
- * Prints what `work` finds. Exit codes: 0 all is well, 1 something was found, 2 it could not be found out,
- * 130 interrupted.
+ * Runs `work` and prints its outcome. Exit codes: 0 if all is well, 1 if something was found, 2 if the work failed,
+ * 130 if it was interrupted.
  */
 export async function perform(
   { json }: OutcomeOptions,
@@ -29,7 +29,7 @@ export async function perform(
   for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, interrupt);
   try {
     const outcome = await work(interrupted.signal, progressTo(process.stderr)).finally(() =>
-      // What follows would stand behind the line that changes.
+      // Otherwise later output would follow the progress on its line.
       process.stderr.isTTY ? process.stderr.write(CLEAR_LINE) : undefined,
     );
     process.stdout.write(
@@ -46,12 +46,12 @@ export async function perform(
 
 function progressTo(stream: NodeJS.WriteStream): Progress {
   return (line) => {
-    // A terminal keeps one line that changes; a log gets them all.
+    // On a terminal, one line is overwritten; a log gets every line.
     stream.write(stream.isTTY ? CLEAR_LINE + line : `${line}\n`);
   };
 }
 
-/** Columns as wide as their widest cell; the last one ends where it ends. */
+/** Pads columns to their widest cell, except the last one. */
 export function alignColumns(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {

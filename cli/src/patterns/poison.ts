@@ -3,11 +3,11 @@ import type { Message } from "@rowhouse/patterns/queue-worker";
 import type { Library } from "./library.ts";
 import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 
-/** Nobody can look at more without taking them. */
+/** The maximum number of messages that a queue returns without dequeuing them. */
 const PEEKED_MAX = 32;
 
 interface PoisonMessage {
-  /** The message's own; the queue's for one that is not of the library. */
+  /** The library's message id, or the queue's for a message of another origin. */
   readonly id: string;
   readonly insertedAt: string;
   readonly message: Message | undefined;
@@ -36,7 +36,7 @@ export async function listPoison(database: Database, queue: string): Promise<Out
   };
 }
 
-/** All of a message, or of all. @throws Error when it is not among the first. */
+/** Prints one message in full, or all of them. @throws Error if the message is not among the first. */
 export async function showPoison(
   database: Database,
   queue: string,
@@ -85,7 +85,7 @@ async function peek({ queues }: Database, queue: string): Promise<PoisonMessage[
   });
 }
 
-/** Undefined for text that no part of the library wrote. */
+/** Undefined for text that the library did not write. */
 function parse(text: string): Message | undefined {
   try {
     const content = JSON.parse(text);

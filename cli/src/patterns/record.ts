@@ -4,11 +4,11 @@ import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Index } from "@rowhouse/patterns/model/entity-index";
 
-/** How an entity is stored, in words that change only when the storage does. */
+/** How an entity is stored, in a form that changes only if the stored rows do. */
 export interface EntityRecord {
   readonly table: string;
   readonly version: number;
-  /** `Int32`, `String?` for an optional one, `String as EmailAddress` under another property. */
+  /** Such as `Int32`, `String?` if optional, `String as EmailAddress` if stored under another name. */
   readonly fields: Readonly<Record<string, string>>;
   readonly partitionKey: string;
   readonly rowKey: string;
@@ -26,7 +26,7 @@ export interface IndexRecord {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** The file beside the definitions that says what was deployed. */
+/** The file next to the definitions that records what was deployed. */
 export interface DefinitionsRecord {
   readonly format: 1;
   readonly entities: Readonly<Record<string, EntityRecord>>;
@@ -50,12 +50,12 @@ export function recordOf(entity: AnyEntity): EntityRecord {
   };
 }
 
-/** Twelve digits that change with anything recorded. */
+/** Twelve hexadecimal digits that change with anything recorded. */
 export function hashOf(record: unknown): string {
   return createHash("sha256").update(JSON.stringify(record)).digest("hex").slice(0, 12);
 }
 
-/** Those that decide what entries look like; timing and queues may change at any time. */
+/** The options that determine what entries contain; timing and queues may change at any time. */
 const STORED_OPTIONS = ["unique", "copy", "property", "spill", "propertyLengthMax", "missing"];
 
 function indexRecordOf(entity: AnyEntity, index: Index): IndexRecord {
@@ -82,12 +82,12 @@ export function optionsOf(index: Index): Readonly<Record<string, unknown>> {
   return typeof options === "object" && options !== null ? { ...options } : {};
 }
 
-/** `sibling`, `remote`, `list`, … */
+/** Such as `sibling`, `remote` or `list`. */
 export function kindOf(index: Index): string {
   return index.constructor.name.replace(/Index$/, "").toLowerCase();
 }
 
-/** `empid_<id a1b2c3>`: literals as they are, fields with what tells their codec from others. */
+/** Such as `empid_<id a1b2c3>`: literals unchanged, fields with a fingerprint of their codec. */
 export function describeKey(shape: KeyShape): string {
   const describe = (part: KeyPart) =>
     "literal" in part ? part.literal : `<${part.field} ${fingerprint(part)}>`;
@@ -103,7 +103,7 @@ const VALUES: readonly unknown[] = [
 ];
 const DIGITS = Array.from("0123456789");
 
-/** A codec is what it does: to samples of all types, and for lists of members to their numbers. */
+/** Identifies a codec by its results: encoded samples of all types, and decoded digits, for codecs of enumerations. */
 function fingerprint(segment: Segment): string {
   const outputs = [
     ...VALUES.map((value) => attempt(() => segment.encode(value, { escapeUnderscore: true }))),

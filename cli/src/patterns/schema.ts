@@ -7,10 +7,10 @@ import type { Plan, Query } from "@rowhouse/patterns/query/query";
 import { messageOf } from "../message-of.ts";
 import { Library } from "./library.ts";
 
-/** A query the application runs, written down: `(db) => db.open(Employee).range({ dept: "Sales" })`. */
+/** A query of the application, such as `(db) => db.open(Employee).range({ dept: "Sales" })`. */
 export type DeclaredQuery = (database: Database) => Pick<Query<unknown, Plan>, "explain">;
 
-/** What a module of definitions exports: entities, and queries under the name `queries`. */
+/** The exports of a module of definitions: entities, and queries under the name `queries`. */
 export interface Schema {
   readonly file: string;
   readonly library: Library;
@@ -18,12 +18,13 @@ export interface Schema {
   readonly queries: ReadonlyMap<string, DeclaredQuery>;
 }
 
-/** What is looked for where no module is named. */
+/** The files to try if no module is named. */
 export const SCHEMA_FILES = ["schema.ts", "schema.js", "schema.mjs"];
 
 /**
  * Imports the module, which runs it.
- * @throws Error when it is not there, or defines nothing or a name twice; invalid-definition from the library.
+ * @throws Error if it does not exist, exports no entities, or exports two of one name; the library's
+ *   invalid-definition passes through.
  */
 export async function loadSchema(named: string | undefined): Promise<Schema> {
   const found = named ?? SCHEMA_FILES.find((name) => existsSync(name));
@@ -35,7 +36,7 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
   const file = resolve(found);
   if (!existsSync(file)) throw new Error(`${found} does not exist.`);
   const exported = await importModule(file).catch((cause) => {
-    // What the library says of definitions stands for itself.
+    // The library's message about a definition needs no addition.
     if (codeOf(cause) === "invalid-definition") throw cause;
     throw new Error(`${found} cannot be imported: ${messageOf(cause)}`, { cause });
   });
@@ -49,7 +50,7 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
   };
 }
 
-/** By name: one of two that share it would be left out unseen, and the index of the other one built, or retired. */
+/** By name. Of two with one name, one would be ignored silently, and the other's index built or retired. */
 function entitiesOf(exported: Record<string, unknown>, file: string): Map<string, AnyEntity> {
   const entities = new Map<string, AnyEntity>();
   for (const entity of Object.values(exported).filter(isEntity)) {
@@ -76,13 +77,13 @@ async function importModule(file: string): Promise<Record<string, unknown>> {
   }
 }
 
-/** `Employee.email`: an entity, and after the dot one of its indexes or fields. */
+/** An entity, and one of its indexes or fields after a dot, as in `Employee.email`. */
 export interface Target {
   readonly entity: AnyEntity;
   readonly part: string | undefined;
 }
 
-/** @throws Error naming what there is. */
+/** @throws Error that lists the entities. */
 export function targetOf({ entities }: Schema, name: string): Target {
   const [entityName = "", part] = name.split(".");
   const entity = entities.get(entityName);
@@ -92,7 +93,7 @@ export function targetOf({ entities }: Schema, name: string): Target {
   return { entity, part };
 }
 
-/** The index named, or all. @throws Error naming what there is. */
+/** The named index, or all. @throws Error that lists the indexes. */
 export function indexesOf({ entity, part }: Target): string[] {
   const names = Object.keys(entity.indexes);
   if (part === undefined) return names;

@@ -2,19 +2,19 @@ import { renameSync, writeFileSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
 
-/** How far a scrub of several indexes got. */
+/** The progress of a scrub of one or more indexes. */
 export interface ScrubState {
-  /** Of the indexes that are done. */
+  /** The reports of the finished indexes. */
   readonly reports: readonly (VerifyReport & { readonly index: string })[];
   readonly current?: { readonly index: string; readonly progress: VerifyProgress };
 }
 
 interface Content extends ScrubState {
-  /** `verify Employee`: nothing else goes on from it. */
+  /** Such as `verify Employee`; only the same work may continue from this state. */
   readonly work: string;
 }
 
-/** Keeps the state in a file, which is whole or absent whenever the process ends. */
+/** Stores the state in a file, which is complete or absent whenever the process ends. */
 export class ScrubStateFile {
   readonly #path: string;
   readonly #work: string;
@@ -24,7 +24,7 @@ export class ScrubStateFile {
     this.#work = work;
   }
 
-  /** Undefined when there is no file. @throws Error when it is of other work, or no such file. */
+  /** Undefined if the file does not exist. @throws Error if it belongs to other work, or is not a progress file. */
   async read(): Promise<ScrubState | undefined> {
     const text = await readFile(this.#path, "utf8").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return undefined;
@@ -48,7 +48,7 @@ export class ScrubStateFile {
   }
 }
 
-/** Undefined when it is nothing that `write` wrote. */
+/** Undefined for anything that `write` did not write. */
 function parse(text: string): Content | undefined {
   try {
     const value: Partial<Content> | null = JSON.parse(text);

@@ -3,8 +3,8 @@ import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
 import { DealtConnections } from "./dealt-connections.ts";
 
-describe("The connections that were dealt to a worker that dies", () => {
-  it("are closed, but those that it took, and those that it refused and others may take", () => {
+describe("The connections sent to a worker that dies", () => {
+  it("are closed, except those that it accepted, and those that it refused and another may accept", () => {
     const worker = Object.assign(new EventEmitter(), { send: (..._dealt: unknown[]) => true });
     const dealt = new DealtConnections(worker);
     const closed: string[] = [];

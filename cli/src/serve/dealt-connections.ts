@@ -1,12 +1,12 @@
 import type { ChildProcess } from "node:child_process";
 
 /**
- * The connections that were dealt to a worker and that it did not answer for yet. node:cluster closes its own copy
- * of each when the worker says that it took it, and deals it to another when it says that it did not. One
- * that dies before leaves a copy open for ever, and a client that waits for it.
+ * The connections that the primary sent to a worker and that the worker has not acknowledged yet. node:cluster
+ * closes its own copy of a connection when the worker accepts it, and sends it to another worker when the worker
+ * refuses it. If the worker dies before it does either, the copy stays open forever, and its client keeps waiting.
  */
 export class DealtConnections {
-  /** By the number of the message that each went with. */
+  /** By the sequence number of the message that sent each of them. */
   readonly #open = new Map<unknown, { close(): void }>();
 
   constructor(child: WorkerChannel) {
@@ -19,19 +19,19 @@ export class DealtConnections {
         return Reflect.apply(send, self, [message, connection, ...rest]);
       },
     });
-    // What it refused may wait for another worker, which would be told nothing more behind a copy that is closed.
+    // A refused connection may be waiting for another worker, which needs this copy to stay open.
     child.on("internalMessage", (message: unknown) => {
       if (isAnswer(message)) this.#open.delete(message.ack);
     });
   }
 
-  /** Closes those of a worker that has ended. */
+  /** Closes the copies. Call this when the worker has exited. */
   close(): void {
     for (const connection of this.#open.values()) connection.close();
   }
 }
 
-/** What is used of a worker's process. */
+/** The part of a worker's process that is used here. */
 interface WorkerChannel {
   send: ChildProcess["send"];
   on(event: "internalMessage", listener: (message: unknown) => void): unknown;

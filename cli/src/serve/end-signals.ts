@@ -1,6 +1,6 @@
 const END_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Told of the first signal that asks this process to end. A second one, of whatever name, ends it at once. */
+/** Calls `stop` at the first signal to end this process. A second signal, whichever of them, ends it at once. */
 export function onEndSignal(stop: (signal: NodeJS.Signals) => void): void {
   const first = (signal: NodeJS.Signals) => {
     for (const each of END_SIGNALS) process.off(each, first);
@@ -11,8 +11,8 @@ export function onEndSignal(stop: (signal: NodeJS.Signals) => void): void {
 }
 
 /**
- * Lets this process end by the signal that asked it to, once it has done what it does at its end. Only where that
- * was a terminal's hang-up: Node gives its terminal back at the end, and aborts where that is gone.
+ * After SIGHUP, makes this process end by that signal once its orderly shutdown is complete. The terminal may be
+ * gone by then: Node restores the terminal's settings when it exits, and aborts if it cannot.
  */
 export function endBy(signal: NodeJS.Signals): void {
   if (signal === "SIGHUP") process.once("exit", () => process.kill(process.pid, signal));

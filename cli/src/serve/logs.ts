@@ -8,23 +8,23 @@ import { type Logger, pino } from "pino";
 import { messageOf } from "../message-of.ts";
 
 /**
- * Structured logs, a JSON object a line, on standard error: standard output is for what people and
- * scripts wait for. Queries are never logged, they may hold signatures.
+ * Structured logs, one JSON object per line, on standard error: standard output carries the lines that people and
+ * scripts wait for. Query strings are never logged, because they may contain signatures.
  */
 export function createLogger(options: { silent: boolean; debug: string | boolean }): Logger {
-  // As the emulator has it: silence is for who looks on, and a file that was named gets everything.
+  // As with the emulator, --silent affects the terminal only: a --debug file gets everything.
   const isWhole = typeof options.debug === "string" || (options.debug && !options.silent);
   const level = isWhole ? "debug" : options.silent ? "error" : "info";
   const destination = typeof options.debug === "string" ? options.debug : 2;
   const stream = openLog(destination);
-  // A full disk, or a terminal that is gone: the server serves on. Lines wait for room, as many as may.
+  // If the disk is full or the terminal is gone, the server keeps serving. Unwritten lines wait, up to a limit.
   stream.on("error", () => {});
   return pino({ level, base: null }, stream);
 }
 
 const UNWRITTEN_BYTES_MAX = 1 << 20;
 
-/** @throws Error when the file cannot be made */
+/** @throws Error if the file cannot be created. */
 function openLog(destination: string | number) {
   try {
     if (typeof destination === "string") makeFolder(dirname(destination));
@@ -35,8 +35,8 @@ function openLog(destination: string | number) {
 }
 
 /**
- * Logs each request: quietly when it went well, loudly when the fault is ours, also where it stands inside the
- * answer to a batch. An operation that is not implemented (501) is an answer like any other.
+ * Logs every request at debug level, and requests that failed through a fault of the server as errors, also if the
+ * failure is inside the response to a batch. An operation that is not implemented (501) is not a fault.
  */
 export function loggingObserver(log: Logger, faults: FaultLog): Observer {
   const isDebugging = log.isLevelEnabled("debug");
@@ -51,12 +51,12 @@ export function loggingObserver(log: Logger, faults: FaultLog): Observer {
 }
 
 const SAY_AGAIN_MS = 60_000;
-/** More kinds at once would be no longer one fault said often. */
+/** With more kinds than this, the log no longer repeats one fault. */
 const KINDS_MAX = 100;
 
 /**
- * Logs faults of ours. One of the storage, such as a full disk, fails for everybody, and what a fault rule or
- * a target refuses was asked for: such is said once a minute, not for every request.
+ * Logs faults of the server. A storage fault, such as a full disk, fails every request, and what a fault rule or a
+ * target refuses is refused on purpose: each of these is logged once a minute, not for every request.
  */
 export class FaultLog {
   readonly #log: Logger;
@@ -68,7 +68,7 @@ export class FaultLog {
     this.#clock = clock;
   }
 
-  /** @param facts about what failed */
+  /** @param facts about the operation that failed */
   tell(what: string, error: unknown, facts: object = {}): void {
     const isKnown = error instanceof EngineError || error instanceof ServiceError;
     const unsaid = isKnown ? this.#unsaidBefore(what, error) : 0;
@@ -77,7 +77,7 @@ export class FaultLog {
     else this.#log.error(unsaid === 0 ? fault : { ...fault, unsaid }, what);
   }
 
-  /** How often this was not said since it was; undefined when it shall not be said now. */
+  /** How many repetitions have been omitted since this was last logged; undefined if this one is omitted, too. */
   #unsaidBefore(what: string, { code, message }: EngineError | ServiceError): number | undefined {
     const now = this.#clock.now();
     const kind = `${what} ${code} ${message}`;

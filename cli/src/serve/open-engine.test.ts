@@ -7,12 +7,12 @@ import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { pino } from "pino";
 import { openEngine } from "./open-engine.ts";
 
-describe("A data folder that is opened", () => {
+describe("Opening a data folder", () => {
   for (const { written, warnings } of [
     { written: "now", warnings: [] },
     { written: "by a clock an hour ahead", warnings: [3600] },
   ]) {
-    it(`and was written ${written} is ${warnings.length === 0 ? "no news" : "warned of once"}`, async () => {
+    it(`that was written ${written} ${warnings.length === 0 ? "logs no warning" : "logs one warning"}`, async () => {
       const location = mkdtempSync(join(tmpdir(), "rowhouse-"));
       const aheadMs = (warnings[0] ?? 0) * 1000;
       const writer = await openLmdbEngine({
@@ -32,7 +32,7 @@ describe("A data folder that is opened", () => {
       const { engine } = await openEngine({ location, preparedStatements: true }, log);
       const found = logged.filter(({ level }) => level >= 40).map((line) => line.aheadSeconds);
       assert.equal(found.length, warnings.length);
-      // The test takes less than a minute.
+      // Tolerates the duration of the test.
       for (const [index, seconds] of found.entries()) {
         assert.ok(Math.abs(seconds - warnings[index]!) < 60, `${seconds} s`);
       }

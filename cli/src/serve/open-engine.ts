@@ -11,13 +11,13 @@ import type { ServeOptions } from "./serve-options.ts";
 
 export interface OpenedEngine {
   readonly engine: Engine;
-  /** Where large contents of blobs live, if not where the server keeps them for this engine. */
+  /** The store of large blob contents, if it is not the server's default for this engine. */
   readonly contents?: ContentStore;
-  /** What `/readyz` says of it. */
+  /** What `/readyz` reports about the engine. */
   readonly health: () => Health | Promise<Health>;
 }
 
-/** The flags that it is opened by. */
+/** The flags that select and configure the engine. */
 export type EngineOptions = Pick<
   ServeOptions,
   | "allowUnsafeEngine"
@@ -30,11 +30,11 @@ export type EngineOptions = Pick<
 
 const POSTGRES_URL = /^postgres(ql)?:\/\//;
 
-/** Opens the engine that the flags ask for: LMDB in the data folder unless they say otherwise. */
+/** Opens the engine that the flags select; without any, LMDB in the data folder. */
 export async function openEngine(options: EngineOptions, log: Logger): Promise<OpenedEngine> {
   if (options.engine !== undefined) {
     if (!POSTGRES_URL.test(options.engine)) {
-      // The text may be a mistyped URL with a password in it, so it is not repeated.
+      // The text may be a mistyped URL that contains a password, so the message does not repeat it.
       throw new Error(
         "--engine, or ROWHOUSE_ENGINE, is not of the form postgres://USER@HOST:PORT/DATABASE.",
       );
@@ -53,7 +53,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
     engine,
     health() {
       const refusal = engine.refusal();
-      // A full disk serves reads, and deletes that make room: it must not be taken out of service.
+      // With a full disk the server still serves reads, and deletes that make room, so it stays in service.
       return {
         ready: !refusal?.untilRestart,
         detail: {
@@ -66,10 +66,10 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   };
 }
 
-/** Versions are reserved for less than a second. */
+/** Versions are reserved less than a second ahead, so more than this means a wrong clock. */
 const VERSIONS_AHEAD_S_MAX = 60;
 
-/** They only rise: after a clock that was ahead, entities written now bear the time it showed. */
+/** Versions only rise: if an earlier clock was ahead, entities written now get timestamps after its last time. */
 function warnOfVersionsAhead(engine: LmdbEngine, log: Logger): void {
   const { versionsReserved } = engine.meta();
   const aheadSeconds = Math.round(versionsReserved / 1e6 - systemClock.now() / 1000);
@@ -85,7 +85,7 @@ async function openPostgres(
   { allowUnsafeEngine, preparedStatements, engineConnections }: EngineOptions,
   log: Logger,
 ): Promise<OpenedEngine> {
-  // Loaded when it is asked for: the driver would be a third of the start-up of everybody else.
+  // Loaded only if needed: without a database, the driver would be a third of the start-up time.
   const { openPostgresEngine } = await import("@rowhouse/server/engine/postgres/postgres-engine");
   const engine = await openPostgresEngine({
     url,

@@ -7,8 +7,9 @@ import { messageOf } from "../message-of.ts";
 import { endBy } from "./end-signals.ts";
 
 /**
- * Runs a command to its end, with what `environment` adds to ours. Answers its exit code, as shells tell it.
- * @throws Error when there is no such command
+ * Runs a command to its end, with `environment` added to this process's. Returns its exit code as shells report it:
+ * 128 plus the number of the signal if one ended it.
+ * @throws Error if the command cannot be started.
  */
 export async function runCommand(
   [file = "", ...args]: readonly string[],
@@ -20,7 +21,7 @@ export async function runCommand(
     child.kill(signal);
     endBy(signal);
   };
-  // A terminal sends it to the command, too.
+  // A terminal sends SIGINT to the command as well.
   const wait = () => {};
   process.on("SIGTERM", pass);
   process.on("SIGHUP", pass);
@@ -37,7 +38,7 @@ export async function runCommand(
   }
 }
 
-/** What official clients take, for one account at the services that are served. */
+/** The connection string of one account, for official clients, with the endpoints that are served. */
 export function connectionString(urls: RunningServer["urls"], { name, keys }: Account): string {
   const [key = new Uint8Array(0)] = keys;
   const { table, queue, blob } = urls;

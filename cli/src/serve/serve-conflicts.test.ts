@@ -15,22 +15,22 @@ function check(...args: readonly string[]): void {
 const MEMORY = "--inMemoryPersistence";
 const DATABASE = "--engine=postgres://localhost/d";
 
-describe("Flags of serve", () => {
+describe("The flags of serve", () => {
   for (const { what, args, reason } of [
     {
-      what: "memory beside a database",
+      what: "memory and a database",
       args: [MEMORY, DATABASE],
       reason:
         /^--inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
     },
     {
-      what: "a folder beside a database",
+      what: "a folder and a database",
       args: ["--location=rowhouse-data", DATABASE],
       reason:
         /^--location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave one out\.$/,
     },
     {
-      what: "a folder beside memory",
+      what: "a folder and memory",
       args: ["--location=data", MEMORY],
       reason:
         /^--inMemoryPersistence and --location name different places for the data: leave one out\.$/,
@@ -41,12 +41,12 @@ describe("Flags of serve", () => {
       reason: /^--\S+ applies to a database: add --engine, or leave it out\.$/,
     })),
     {
-      what: "a report of no scan budget",
+      what: "a scan report without a scan budget",
       args: ["--scan-report=report.json"],
       reason: /^--scan-report needs --scan-budget: add that, or leave it out\.$/,
     },
     {
-      what: "a token that no page asks for",
+      what: "a token without a page that needs it",
       args: ["--metrics", "--insight-token=t"],
       reason:
         /^--insight-token protects the pages of --insight, --scan-budget and --targets: add one/,
@@ -55,28 +55,28 @@ describe("Flags of serve", () => {
       ...["--insight", "--metrics", "--scan-budget=no scan", "--record=r"],
       ...["--targets=azure", "--enforce-targets"],
     ].map((flag) => ({
-      what: `${flag} where tables are left out`,
+      what: `${flag} without the table service`,
       args: ["--blobOnly", flag],
       reason:
         /^--\S+ needs the table service, which --blobOnly excludes: add --tableOnly, or leave/,
     })),
     {
-      what: "memory that processes would share",
+      what: "memory for several processes",
       args: [MEMORY, "--workers=2"],
       reason: /^--workers needs a data folder to share, and --inMemoryPersistence has none\.$/,
     },
     {
-      what: "a recording of several processes",
+      what: "a recording by several processes",
       args: ["--record=traffic.jsonl", "--workers=2"],
       reason: /^Monitoring options work in a single process only: leave --workers out\.$/,
     },
   ]) {
-    it(`are refused where they ask for ${what}`, () => {
+    it(`are refused if they request ${what}`, () => {
       assert.throws(() => check(...args), { message: reason });
     });
   }
 
-  it("are taken where each has its part", () => {
+  it("are accepted if each one has an effect", () => {
     check("--location=data", "--insight", "--insight-token=t", "--tableOnly", "--blobPort=1");
     check(DATABASE, "--no-preparedStatements", "--engineConnections=2", "--workers=2");
     check(MEMORY, "--scan-budget=no scan", "--scan-report=r", "--metrics", "--record=r");

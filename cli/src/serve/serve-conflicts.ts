@@ -1,7 +1,7 @@
 import type { ServeOptions } from "./serve-options.ts";
 import { isWatching } from "./watch-options.ts";
 
-/** What an option is called among the values, and on the command line. */
+/** An option's name among the parsed values, and on the command line. */
 type Flag = readonly [name: keyof ServeOptions, flag: string];
 
 const PLACES: readonly Flag[] = [
@@ -14,7 +14,7 @@ const OF_DATABASES: readonly Flag[] = [
   ["preparedStatements", "--no-preparedStatements"],
   ["engineConnections", "--engineConnections"],
 ];
-/** They watch tables alone, or have their pages at the table port. */
+/** These watch only tables, or serve their pages on the table port. */
 const OF_TABLES: readonly Flag[] = [
   ["insight", "--insight"],
   ["metrics", "--metrics"],
@@ -25,10 +25,10 @@ const OF_TABLES: readonly Flag[] = [
 ];
 
 /**
- * Refuses options of which one would do nothing beside, or without, another: whoever gave it takes it for done. Hosts
- * and ports of services that are not started are none of these: scripts name them for all.
- * @param isGiven whether an option stands on the command line
- * @param hasCommand whether there is a command to run beside the server
+ * Refuses an option that would have no effect together with, or without, another: the user would believe that it
+ * works. Hosts and ports of services that are not started are allowed, because scripts pass them for all services.
+ * @param isGiven whether an option was given on the command line
+ * @param hasCommand whether there is a command to run while serving
  */
 export function checkOptions(
   options: ServeOptions,
@@ -37,7 +37,7 @@ export function checkOptions(
 ): void {
   const given = (flags: readonly Flag[]) =>
     flags.filter(([name]) => isGiven(name)).map(([, flag]) => flag);
-  // Tests that are to run in memory must not meet the database of somebody's environment.
+  // ROWHOUSE_ENGINE counts: tests that are to run in memory must never reach the database that it names.
   const [place, other] = PLACES.filter(
     ([name]) => isGiven(name) || (name === "engine" && options.engine !== undefined),
   ).map(([, flag]) => flag);
@@ -51,7 +51,7 @@ export function checkOptions(
   if (isGiven("scanReport") && scanBudget === undefined) {
     throw new Error("--scan-report needs --scan-budget: add that, or leave it out.");
   }
-  // A token of the environment is there for whatever is served.
+  // ROWHOUSE_INSIGHT_TOKEN may be set for other servers as well, so only the flag is refused.
   if (isGiven("insightToken") && !insight && !scanBudget && !targets && !enforceTargets) {
     throw new Error(
       "--insight-token protects the pages of --insight, --scan-budget and --targets: add one of those, or leave it out.",

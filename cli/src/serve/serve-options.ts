@@ -3,16 +3,16 @@ import { InvalidArgumentError, Option } from "commander";
 import { notEmpty } from "../not-empty.ts";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
-/** Where each service listens, and whether it was named as one of those to start alone. */
+/** Where each service listens, and whether `--…Only` names it. */
 type ServicePlaces = { readonly [Name in ServiceName as `${Name}Host`]: string } & {
   readonly [Name in ServiceName as `${Name}Port`]: number;
 } & { readonly [Name in ServiceName as `${Name}Only`]?: true };
 
-/** What `rowhouse serve` was asked for, as commander hands it over. */
+/** The options of `rowhouse serve`, as commander parses them. */
 export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly location: string;
   readonly config?: string;
-  /** URL of a database; absent for the embedded engine. */
+  /** The URL of a database; absent for the embedded engine. */
   readonly engine?: string;
   readonly allowUnsafeEngine?: true;
   readonly preparedStatements: boolean;
@@ -83,7 +83,7 @@ export function serveOptions(): Option[] {
   ];
 }
 
-/** Flags of the emulator that ask for what is always so here, or for what does not exist here. */
+/** Flags of the emulator that request what Rowhouse always does, or concern what it does not have. */
 const ACCEPTED = [
   "-L, --loose",
   "--skipApiVersionCheck",
@@ -113,14 +113,14 @@ function only(service: string): Option {
   );
 }
 
-/** Where clients look for each service when they are told to use development storage. */
+/** The ports at which clients expect each service with `UseDevelopmentStorage=true`. */
 const PORTS: Readonly<Record<ServiceName, number>> = {
   blob: 10000,
   queue: 10001,
   table: 10002,
 };
 
-/** The services to start: those named by a flag of their own, or else all. */
+/** The services to start: those named by `--…Only` flags, or all without such a flag. */
 export function servicesOf(options: ServeOptions): readonly ServiceName[] {
   const named = SERVICE_NAMES.filter((name) => options[`${name}Only`]);
   return named.length > 0 ? named : SERVICE_NAMES;

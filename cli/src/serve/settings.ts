@@ -13,9 +13,9 @@ export interface Settings {
 }
 
 /**
- * Who may come in: from the configuration file where it says so, else from `AZURITE_ACCOUNTS`, else
- * the development account.
- * @throws SettingsError naming what was found and what is allowed; never a key.
+ * Reads accounts and token issuers. Accounts come from the configuration file if it lists any, otherwise from
+ * `AZURITE_ACCOUNTS`, otherwise only the development account exists.
+ * @throws SettingsError that names what was found and what is allowed, but never a key.
  */
 export function readSettings(file: string | undefined, environment: NodeJS.ProcessEnv): Settings {
   const fromEnvironment = () => parseAccounts(environment.AZURITE_ACCOUNTS);
@@ -47,7 +47,7 @@ function readJson(file: string): unknown {
   }
 }
 
-/** The parser's own words show what stands around the place, which may be a key. It does not always tell the place. */
+/** Where parsing failed, if the parser reports it. Its full message quotes the surrounding text, which may be a key. */
 function placeOf(error: unknown, text: string): string {
   const [, position] = / at position (\d+)/.exec(messageOf(error)) ?? [];
   if (position === undefined) return "";

@@ -9,7 +9,7 @@ const OPERATIONS = new Set(
   ),
 );
 
-/** @throws Error for rules that are none: one of a misspelt operation would never strike */
+/** @throws Error for invalid rules; a rule with a misspelt operation would never take effect. */
 export function openFaultGate(text: string): FaultGate {
   const rules = parseFaultRules(text);
   for (const { operation } of rules) {

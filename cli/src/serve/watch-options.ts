@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from "commander";
 import { notEmpty } from "../not-empty.ts";
 
-/** What `rowhouse serve` was asked to watch. Nothing is watched that was not asked for. */
+/** The monitoring options of `rowhouse serve`. Without them, nothing is monitored. */
 export interface WatchOptions {
   readonly scanBudget?: string;
   readonly scanReport: string;
@@ -56,7 +56,7 @@ export function watchOptions(): Option[] {
   ];
 }
 
-/** Whether anything is to be watched. */
+/** Whether any option is given that works in a single process only. */
 export function isWatching(options: WatchOptions): boolean {
   const { scanBudget, insight, metrics, targets, record } = options;
   return [scanBudget, insight, metrics, targets, record].some((each) => each !== undefined);

@@ -2,7 +2,7 @@ import type { Observer } from "@rowhouse/server/http/observer";
 import type { Watcher } from "@rowhouse/server/insight/deferred-watchers";
 import type { Logger } from "pino";
 
-/** Logs queries whose page took long, with plan and cost: what to do about them stands there. */
+/** Logs queries whose page took long, with plan and cost, which show what to improve. */
 export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   return {
     ranQueries(batch) {
@@ -15,7 +15,7 @@ export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   };
 }
 
-/** Logs everything else that took long: queries that failed below us, too, of which no page is told. */
+/** Logs every other request that took long, including queries that failed in the engine, which produce no page. */
 export function slowObserver(thresholdMs: number, log: Logger): Observer {
   return {
     finished(record) {

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { isTraceApi, type TraceApi } from "@rowhouse/server/insight/traces";
 
 /**
- * The tracing API as the current folder has it installed, so that it is the very one whose SDK was
- * set up there (`node --import ./tracing.mjs`). Loaded only when it is asked for.
- * @throws Error when it is not installed
+ * Loads the tracing API that is installed in the current folder, so that it is the same copy that the SDK was set
+ * up with (`node --import ./tracing.mjs`).
+ * @throws Error if it is not installed, or is not version 1.
  */
 export function loadTraceApi(): TraceApi {
   const require = createRequire(join(process.cwd(), "package.json"));

@@ -26,24 +26,24 @@ import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
 import { loadTraceApi } from "./watch-traces.ts";
 
-/** What watches a server, and what is written when it ends. */
+/** The monitoring of a server, and the reports written when it shuts down. */
 export interface Watch {
   readonly insight: Insight;
   readonly observer: Observer;
   readonly gate: Gate | undefined;
   readonly pages: Pages | undefined;
-  /** Where to read pages whose token nobody knows yet, with the token. */
+  /** URLs with the token of pages that need a generated token; nobody could know it otherwise. */
   addresses(tableUrl: string): readonly string[];
-  /** There when somebody asks how long requests took. */
+  /** Present if an option needs the duration of requests. */
   readonly stopwatch: Stopwatch | undefined;
   close(): Promise<void>;
 }
 
-/** Logs say at the latest so much later what was seen. */
+/** The maximum delay between an event and its log line. */
 const DRAIN_MS = 1000;
 const TOKEN_BYTES = 18;
 
-/** Opens what `options` ask for. @throws Error for rules that are none, and for files that cannot be written */
+/** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
 export function openWatch(
   options: WatchOptions & { readonly workers: number },
   engine: Engine,
@@ -62,16 +62,16 @@ export function openWatch(
   return watchOf(parts, options);
 }
 
-/** What those who watch add to a watch. */
+/** The parts of a watch, which each monitoring option adds to. */
 class WatchParts {
-  // Told in this order: those that refuse before anything is read, all that only look, and those that
-  // refuse to give what was read.
+  // Called in this order: insights that may refuse a query before anything is read, those that only observe, and
+  // those that may refuse to return what was read.
   readonly first: Partial<Insight>[] = [];
   readonly looking: Watcher[] = [];
   readonly last: Partial<Insight>[] = [];
   readonly observers: Observer[];
   readonly pages = new Map<string, Page>();
-  /** Whose metrics `/metrics` prints. */
+  /** The sources of the metrics that `/metrics` prints. */
   readonly counted: { metrics(): readonly Metric[] }[] = [];
   readonly closers: (() => void | Promise<void>)[] = [];
   gate: Gate | undefined;
@@ -152,9 +152,9 @@ function holdToBudget(
   counted.push(budget);
   const page = jsonPage(() => budget.summary());
   pages.set("/rowhouse/scan-budget", page);
-  // A report of another run must not pass for that of this one, which may be killed.
+  // This run may be killed before it writes its report; an old report must not be mistaken for it.
   writeReport(scanReport, "");
-  // A device is not ours to remove.
+  // A device, such as /dev/null, must not be removed.
   if (statSync(scanReport).isFile()) rmSync(scanReport);
   closers.push(() => {
     const summary = budget.summary();
@@ -201,21 +201,21 @@ function print(text: string): void {
   process.stdout.write(text);
 }
 
-/** What the file of that name says, or else the text itself. */
+/** Parses the file of that name if there is one, otherwise the text itself. */
 function parsed<Rules>(fileOrText: string, parse: (text: string) => Rules): Rules {
   if (existsSync(fileOrText)) return parse(readText(fileOrText));
   try {
     return parse(fileOrText);
   } catch (cause) {
-    // A single word may have been meant as the name of a file.
+    // A single word may be the name of a missing file.
     if (!/^\S+$/.test(fileOrText)) throw cause;
     throw new Error(`${messageOf(cause)} There is no file of that name either.`, { cause });
   }
 }
 
 /**
- * A file that only its owner may read. A disk that fills up later ends the recording, not the server.
- * @throws Error when the file cannot be made
+ * Records to a file that only its owner may read. A disk that fills up later ends the recording, not the server.
+ * @throws Error if the file cannot be created.
  */
 function recordTo(
   file: string,
@@ -226,7 +226,7 @@ function recordTo(
   } catch (cause) {
     throw new Error(`Cannot write the recording: ${messageOf(cause)}`, { cause });
   }
-  // One that was there keeps its mode. A device is not ours to change.
+  // An existing file kept its mode. The mode of a device must not be changed.
   if (statSync(file).isFile()) chmodSync(file, 0o600);
   const stream = createWriteStream(file, { flags: "a" });
   stream.on("error", (error) => log.error({ err: error, file }, "recording stopped"));

@@ -3,19 +3,19 @@ import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
 import { onEndSignal } from "./end-signals.ts";
 
-/** What a worker tells the primary once it serves. */
+/** The message of a worker to the primary once it serves. */
 interface Listening {
   readonly lines: readonly string[];
 }
 
-/** Between a worker that was to replace one that died, and died itself, and the next. */
+/** The pause before the next attempt, after a replacement worker died before it could serve. */
 const REPLACE_AGAIN_MS = 1000;
 
 /**
- * Runs the same command in `count` processes that share the ports and the data folder. Connections
- * are dealt out in turn: where workers accept for themselves, one of two took 31 of 32 that came at once.
- * A worker that dies is replaced; what it had acknowledged is on disk. Where one of the first cannot begin to
- * serve, all end, with code 2.
+ * Runs the same command in `count` processes that share the ports and the data folder. The primary distributes
+ * connections in turn: when workers accept for themselves, one of two took 31 of 32 simultaneous connections.
+ * A worker that dies is replaced; its acknowledged writes are on disk. If one of the first workers cannot start
+ * serving, all exit, with code 2.
  */
 export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
   cluster.schedulingPolicy = cluster.SCHED_RR;
@@ -24,13 +24,13 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
   const fork = (): void => {
     const worker = cluster.fork();
     const dealt = new DealtConnections(worker.process);
-    // A worker that died a moment ago can be told nothing; its exit follows.
+    // Sending to a worker that has just died fails; its exit event follows.
     worker.on("error", (error) => log.warn({ err: error }, "a worker could not be notified"));
     let hasServed = false;
     worker.once("message", ({ lines }: Listening) => {
       hasServed = true;
       listening++;
-      // When the last of the first workers is ready, all of it is.
+      // The server is ready when the last of the first workers is.
       if (listening === count) for (const line of lines) say(line);
     });
     worker.once("exit", (code, signal) => {
@@ -38,12 +38,12 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
       if (closing) return;
       log.error({ pid: worker.process.pid, code, signal }, "a worker died");
       if (hasServed) return fork();
-      // The others serve on, without it if need be.
+      // The other workers keep serving, if necessary without this one.
       if (listening >= count) {
         setTimeout(() => closing || fork(), REPLACE_AGAIN_MS);
         return;
       }
-      // What it could not do the next one could not do either.
+      // A replacement would fail for the same reason.
       closing = true;
       process.exitCode = 2;
       for (const other of workers()) other.process.kill("SIGTERM");
@@ -62,12 +62,12 @@ export function isWorker(): boolean {
   return cluster.isWorker;
 }
 
-/** Tells the primary that this worker serves. */
+/** Reports to the primary that this worker serves. */
 export function reportListening(lines: readonly string[]): void {
   process.send?.({ lines } satisfies Listening);
 }
 
-/** Ends the channel to the primary, which would keep a worker running that has nothing left to do. */
+/** Closes the channel to the primary, which would otherwise keep a closed worker running. */
 export function disconnectFromPrimary(): void {
   if (cluster.isWorker) process.disconnect?.();
 }
