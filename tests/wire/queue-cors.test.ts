@@ -38,7 +38,7 @@ describe("The CORS headers of an answer", () => {
     [APP, ["*"], undefined, "*", true],
   ];
   for (const [origin, origins, vary, allowed, exposes] of TABLE) {
-    it(`to origin ${origin ?? "nowhere"} follow the rules for ${origins.join() || "nobody"}`, async () => {
+    it(`to origin ${origin ?? "(none)"} follow the rules for ${origins.join() || "(none)"}`, async () => {
       await setRules(...origins);
       for (const path of ["/orders?comp=metadata", "/nobodys?comp=metadata"]) {
         const headers = origin ? { Origin: origin } : {};
