@@ -31,13 +31,13 @@ const REACHED: Readonly<Record<string, number>> = {
   core: 17_167,
   everything: 65_986,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3556,
+  "index-life-cycle.ts": 3749,
   "index-scrub.ts": 3213,
   "list-index.ts": 5045,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
   "remote-list.ts": 3866,
-  "sharded-build.ts": 3802,
+  "sharded-build.ts": 3987,
 };
 /**
  * Nothing may exceed either by more. Node's own zlib, the system's and those of other processors search for
