@@ -111,7 +111,7 @@ function judge<Row>(
   const drop: string[] = [];
   if (reads === 0) drop.push("no query uses it");
   if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && share < FLAG_SHARE_MIN) {
-    drop.push(`it has ${counts.size} values in ${sampled} rows, which hardly tell rows apart`);
+    drop.push(`it has ${counts.size} values in ${sampled} rows: too few to narrow a query`);
   }
   if (reads > 0 && !(rest || all).pays) {
     drop.push(rest ? `without "${value}" ${rest.reason}` : all.reason);

@@ -53,7 +53,7 @@ class AzureBlobs implements BlobsPort {
       const client = this.#container(container).getBlobClient(blob);
       const answer = await asked(client.download(offset, count, { abortSignal, onProgress }));
       const body = await bytesOf(answer).catch((cause) => {
-        throw new PortError("The body did not come whole.", {
+        throw new PortError("The body is incomplete.", {
           status: 0,
           code: "ECONNRESET",
           cause,

@@ -200,7 +200,7 @@ function assertAtomic(database: Database, units: readonly Unit[]): void {
   const mutations = units.flatMap((unit) => unit.mutations);
   if (partitions > 1) {
     const bytes = bytesOnWire(mutations);
-    const message = `The batch touches ${partitions} partitions; a transaction has one.`;
+    const message = `The batch spans ${partitions} partitions; a transaction has one.`;
     throw tableError("batch-too-large", message, { operations: mutations.length, bytes });
   }
   assertFits(mutations, database);
@@ -306,7 +306,7 @@ class Plan {
       const step = await insertStep(openEntity(this.#database, definition), entity);
       const { lead, open } = step;
       if (open.followers.some(({ reachesOut }) => reachesOut)) {
-        const message = "what follows from it lies outside its partition; insert it by itself";
+        const message = "its indexes or followers reach other partitions; insert it on its own";
         throw validationFailed(definition.name, "indexes", message);
       }
       const { table } = definition;
@@ -365,6 +365,6 @@ class Plan {
 /** @throws validation-failed where a blind write would leave entries behind. */
 function assertAlone({ name, indexes, followers }: AnyEntity): void {
   if (Object.keys(indexes).length + Object.keys(followers).length === 0) return;
-  const message = "what follows from it cannot be told without reading it; use its repository";
+  const message = "its indexes and followers require a read first; use its repository";
   throw validationFailed(name, "indexes", message);
 }

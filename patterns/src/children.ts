@@ -77,13 +77,13 @@ function problemsOf(parent: AnyEntity, child: AnyEntity): string[] {
     own.parts.length === child.rows.row.parts.length ||
     own.parts.some((part, i) => print(part) !== print(child.rows.row.parts[i]))
   ) {
-    problems.push("its row key does not go on where the parent's ends");
+    problems.push("its row key does not begin with the parent's");
   }
   if (own.segments.some(({ form }) => form !== "fixed")) {
-    problems.push("the parent's row key has no fixed width, so another parent could stand between");
+    problems.push("the parent's row key has no fixed width, so another parent could sort between");
   }
   if (Object.keys({ ...child.indexes, ...child.followers }).length > 0) {
-    problems.push("children have no indexes, because they are deleted in bulk");
+    problems.push("children cannot have indexes: they are deleted in bulk");
   }
   return problems;
 }

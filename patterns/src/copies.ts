@@ -70,7 +70,7 @@ export function copies<
   const issues = Object.entries(options.copy).flatMap(([to, from]) => {
     const [there, here] = [target.rows.fields[to], source.rows.fields[String(from)]];
     if (there?.isOptional && there.edm === here?.edm) return [];
-    return [{ path: to, message: `is not an optional field of the type of ${String(from)}` }];
+    return [{ path: to, message: `is not an optional field of ${String(from)}'s type` }];
   });
   if (issues.length > 0) throw refused("invalid-definition", "The set of copies", issues);
   // Rows are decoded by the definitions that the option types were inferred from.

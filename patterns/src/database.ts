@@ -221,7 +221,7 @@ export function connect(options: ConnectOptions): Database {
     throw validationFailed(
       "The database",
       "tables",
-      "give azureTables(client) of @rowhouse/patterns/azure-tables",
+      "pass azureTables(client) of @rowhouse/patterns/azure-tables",
     );
   }
   return new Database(options);

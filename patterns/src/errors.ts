@@ -41,8 +41,8 @@ const REMEDIES: Partial<Record<TableErrorCode, string>> = {
   "contention-exhausted": "spread the writes, or allow more attempts.",
   "not-found": "check the key, or insert the entity first.",
   "key-too-long": 'shorten the value, or declare the segment with overflow: "hash".',
-  "batch-too-large": "split the work, or batch it in mode chunked.",
-  "ambiguous-outcome": "read the entity and decide whether the change is in it.",
+  "batch-too-large": "split the work, or use a batch in mode chunked.",
+  "ambiguous-outcome": "read the entity to see whether it has the change.",
   throttled: "lower the rate, or spread the load over more partitions.",
 };
 
@@ -115,7 +115,7 @@ export function assertSome(
       throw refuse(
         subject,
         path,
-        `${value} is no${step ? " whole" : ""} number from ${min} to ${max}`,
+        `${value} is not a${step ? " whole" : ""} number from ${min} to ${max}`,
       );
     }
   }

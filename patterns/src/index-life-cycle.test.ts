@@ -452,7 +452,7 @@ describe("the build of an index", () => {
         if (args[0] === "rhcontrol") return answer;
         backend.clock.advance(1000);
         if (++others % 100 === 99) {
-          await assert.rejects(of(name).build(), /somebody else is building/);
+          await assert.rejects(of(name).build(), /another process is building/);
         }
         return answer;
       };

@@ -204,7 +204,7 @@ export class IndexLifeCycle {
     const { database, control } = this.#index;
     const leftS = Math.ceil((ownedUntilMs - database.clock.now()) / 1000);
     if (leftS <= 0) return;
-    const message = `somebody else is building or retiring it; if they died, it is free in ${leftS} s`;
+    const message = `another process is building or retiring it; if it died, retry in ${leftS} s`;
     throw validationFailed(`${control}`, "build", message);
   }
 }

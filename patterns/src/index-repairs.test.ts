@@ -383,6 +383,9 @@ describe("index repairs", () => {
     await sendMessage(db, QUEUE, order({ entity: "Stranger" }));
     await workerOf(db).drain();
     const [poison] = await workerOf(db).peekPoison();
-    assert.match(poison?.failure?.error ?? "", /entity: Stranger in Person is unknown here/);
+    assert.match(
+      poison?.failure?.error ?? "",
+      /entity: Stranger in Person is unknown to this worker/,
+    );
   });
 });

@@ -24,7 +24,11 @@ export function indexRepairs(
       const { entity: name, table, base, hints } = body as RepairOrder;
       const entity = definitions.find((one) => one.name === name && one.table === table);
       if (!entity)
-        throw validationFailed("The repair", "entity", `${name} in ${table} is unknown here`);
+        throw validationFailed(
+          "The repair",
+          "entity",
+          `${name} in ${table} is unknown to this worker`,
+        );
       const known = Object.entries(hints).filter(([index]) => entity.indexes[index]);
       const outcomes = await Promise.all(
         known.map(async ([index, keys]) => {

@@ -29,7 +29,7 @@ describe("an index that is retired", () => {
           builds.add(
             await build.then(
               () => "built",
-              (error) => String(error.message.match(/somebody else is building or retiring it/)),
+              (error) => String(error.message.match(/another process is building or retiring it/)),
             ),
           );
           backend.clock.advance(40_000);
@@ -39,7 +39,7 @@ describe("an index that is retired", () => {
       const states = { indexStates: controlledIndexes() };
       const other = connect({ ...backend, ...intercept(backend, beside), ...states });
       await indexLifeCycle(other, Indexed, name).retire();
-      assert.deepEqual([...builds], ["somebody else is building or retiring it"]);
+      assert.deepEqual([...builds], ["another process is building or retiring it"]);
       // Only then is the name of a deleted table free again.
       backend.clock.advance(MINUTE);
       // Its table exists again before any writer writes to it.
@@ -163,7 +163,7 @@ describe("an index that is retired", () => {
         else
           await assert.rejects(
             work(db),
-            /it cannot be (built|repaired) now|somebody else moved the index/,
+            /it cannot be (built|repaired) now|another process changed its state/,
           );
         assert.ok(isLate);
         assert.deepEqual(await entriesOf(backend, name), []);
@@ -252,7 +252,7 @@ describe("an index that is retired", () => {
     await assert.rejects(indexLifeCycle(retiring, Indexed, "near").retire(), (error) =>
       isRefusal(error, 403),
     );
-    await assert.rejects(cycle.build(), /was another before: retire that one/);
+    await assert.rejects(cycle.build(), /another definition left entries: retire it/);
     backend.clock.advance(2 * MINUTE);
     await of("near").retire();
     assert.equal((await cycle.build()).done, 3);

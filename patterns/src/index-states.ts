@@ -90,11 +90,7 @@ class ControlledIndexes implements IndexStates {
       return (await index.read(found)).control.state;
     }
     if (how === "refused") {
-      throw validationFailed(
-        `${index}`,
-        "definition",
-        "is registered nowhere: disable and build it",
-      );
+      throw validationFailed(`${index}`, "definition", "is not registered: disable and build it");
     }
     try {
       await register(this.#database, index);

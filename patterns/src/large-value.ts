@@ -113,7 +113,7 @@ export function largeValues<
     (field) => !definition.rows.fields[field]?.isOptional,
   );
   if (missing.length > 0) {
-    const message = `is not declared as optional; spread largeValueFields("${name}")`;
+    const message = `is not an optional field; spread largeValueFields("${name}")`;
     const issues = missing.map((path) => ({ path, message }));
     throw refused("invalid-definition", definition.name, issues);
   }
@@ -157,7 +157,7 @@ class OpenValues {
     const { container, port } = this.#blobs;
     const owner = this.#definition.rows.key(key, this.#database.profile);
     if (!(body instanceof Uint8Array) && !Object(body)[Symbol.asyncIterator]) {
-      throw validationFailed("The value", this.#name, "bytes, or a stream of them, are expected");
+      throw validationFailed("The value", this.#name, "bytes or a stream of bytes is expected");
     }
     const options = contentType ? { contentType } : {};
     const sent = body instanceof Uint8Array ? body : await this.#send(owner, body, options);
@@ -216,7 +216,7 @@ class OpenValues {
         if (piece.length === 0) break;
         length += piece.length;
         if (length > BYTES_MAX) {
-          throw validationFailed("The value", this.#name, `it takes more than ${BYTES_MAX} bytes`);
+          throw validationFailed("The value", this.#name, `it has more than ${BYTES_MAX} bytes`);
         }
         hash.update(piece);
         const id = btoa(padded(blocks.length, 6));
@@ -305,7 +305,7 @@ class OpenValues {
   }
 
   #spoiled(blob: string): Error {
-    return validationFailed(`The blob ${blob}`, this.#name, "it is not what was put");
+    return validationFailed(`The blob ${blob}`, this.#name, "it is not the stored value");
   }
 
   async remove(key: KeyValues): Promise<boolean> {

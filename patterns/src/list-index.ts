@@ -109,19 +109,17 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   problems(entity: AnyEntity, name: string): string[] {
     const problems = entryProblems(this, entity, name);
     if (entity.rows.row.segments.some(({ form }) => form !== "fixed")) {
-      problems.push(
-        "lists entities whose row keys may hold a comma: give them segments of fixed width",
-      );
+      problems.push("lists row keys that may contain a comma: give them segments of fixed width");
     }
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
     const { encoding, spill, container } = this.options;
     if (encoding === "packed" && digitsOf(entity.rows.row) === undefined) {
-      problems.push("packs row keys that are not one number of at most 10 digits behind literals");
+      problems.push("packs row keys other than literals before one number of at most 10 digits");
     }
     if (spill === "blob" && container === undefined) {
-      problems.push("may become a blob: name a container");
+      problems.push("may move to a blob: name a container");
     }
     problems.push(...nameProblems({ container }));
     return problems;
@@ -463,10 +461,10 @@ class OpenList implements ListKeeper {
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
-    const suggestion = "use a sibling index, which takes a row for each member";
+    const suggestion = "use a sibling index, which has a row per member";
     const limit = this.#propertyLengthMax * 2 * this.#propertiesMax * this.#rowsMax;
     const bytes = LIST_ENCODINGS[this.#encoding].lengthOf(ids) * 2;
-    const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; ${limit} may be used.`;
+    const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; at most ${limit} fit.`;
     const payload = { bytes, limit, suggestion };
     return tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
   }

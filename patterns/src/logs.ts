@@ -33,7 +33,7 @@ export function logFiles<Entry extends Timed>(
 ): Openable<LogFiles<Entry>> {
   const { container, service } = options;
   if (!/^[A-Za-z0-9][\w.-]*$/.test(service)) {
-    const message = "is not letters, digits, and . _ - after the first";
+    const message = "needs a letter or digit, then letters, digits, . _ -";
     throw definitionRefused(`The log ${service}`, "service", message);
   }
   assertNames(`The log ${service}`, { container });

@@ -30,7 +30,7 @@ export function missing<
         ? { from: prefix + AFTER_FIRST, to: prefix + LAST }
         : { from: prefix, to: prefix + LAST },
     encode(value, textPlace) {
-      if (value === null) throw new RangeError("no value cannot bound a range");
+      if (value === null) throw new RangeError("null cannot bound a range");
       const text = options.encode(value, textPlace);
       if (text === "" && place === "first") {
         throw new RangeError('an empty text would come before no value; use missing("last", …)');

@@ -84,7 +84,7 @@ describe("a queue worker", () => {
     assert.deepEqual(poison.map((message) => message?.failure?.error ?? "").sort(), [
       "",
       "Fatal: never",
-      "nobody handles unknown",
+      "no handler for unknown",
     ]);
   });
 

@@ -271,16 +271,13 @@ export class Worker {
     const message = parseMessage(received.text);
     const handler = handlers.find(({ kind }) => kind === message?.kind);
     if (!message || !handler) {
-      const why = message ? `nobody handles ${message.kind}` : "it is no message of ours";
+      const why = message
+        ? `no handler for ${message.kind}`
+        : "it is not a message of this library";
       return this.#poison(received, job, message, why);
     }
     if (received.dequeueCount > maxDequeue) {
-      return this.#poison(
-        received,
-        job,
-        message,
-        message.failure?.error ?? "no try came to an end",
-      );
+      return this.#poison(received, job, message, message.failure?.error ?? "no attempt finished");
     }
     const result = await this.#try(handler, message, job);
     if (job.lost.signal.aborted) return;
@@ -405,8 +402,8 @@ export class Worker {
     await this.#queues.delete(queue, job.receipt);
     const { id } = message ?? received;
     const payload = { queue, id, dequeueCount: received.dequeueCount };
-    const said = `Message ${id} of ${queue} is in ${this.#poisonQueue} now: ${why}.`;
-    const remedy = "mend what it names, then redrive it.";
+    const said = `Message ${id} of ${queue} was moved to ${this.#poisonQueue}: ${why}.`;
+    const remedy = "fix the cause, then redrive it.";
     onFailure?.(message, tableError("poison-message", said, payload, { cause, remedy }));
   }
 
@@ -431,7 +428,7 @@ export class Worker {
     // Other workers may receive them immediately.
     await Promise.all(
       [...this.#jobs].map(async (job) => {
-        job.lost.abort(new Error("The worker stops."));
+        job.lost.abort(new Error("The worker is stopping."));
         await this.#update(job, { visibilityMs: 0 });
       }),
     );

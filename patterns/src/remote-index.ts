@@ -81,7 +81,7 @@ export class RemoteIndex<
       problems.push("needs deadlineMs < settleMs < tripwireMs");
     }
     if (unique && mode === "queued") {
-      problems.push("is unique and queued: a value is claimed before the commit, or not at all");
+      problems.push("cannot be unique and queued: unique values are claimed before the commit");
     }
     return problems;
   }
@@ -120,7 +120,7 @@ class OpenRemote {
   range(query: KeyValues, { consistency }: RemoteRead = {}): QueryRun {
     const isEventual = consistency === "eventual";
     if (isEventual && this.#index.options.copy === "keys") {
-      const message = "the entries repeat nothing to be read";
+      const message = "the entries copy no fields";
       throw validationFailed(this.#context.name, "consistency", message);
     }
     const { rows } = this.#entries;
@@ -143,7 +143,7 @@ class OpenRemote {
       ...(isVerified && { checked: `${entity.name}.${name}` }),
       notComparable: (field) =>
         isVerified
-          ? "may be out of date on the entries; read with consistency eventual, or filter the result"
+          ? "may be stale on the entries; read with consistency eventual, or filter the result"
           : rows.notComparable(field),
       projection: (fields) => {
         const own = [BASE_PARTITION_KEY, BASE_ROW_KEY, STATE];
@@ -158,7 +158,7 @@ class OpenRemote {
       surcharge: (fields) =>
         isVerified || !rows.isCovered(fields)
           ? { perRow: 1, notes: ["each entry is checked against its base"] }
-          : { perRow: 0, notes: ["served from copies, which may be a little old"] },
+          : { perRow: 0, notes: ["served from copies, which may be stale"] },
     };
   }
 

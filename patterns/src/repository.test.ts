@@ -79,10 +79,10 @@ describe("a repository", () => {
     await employees.insert(jones);
     const key = { dept: "Sales", id: 223 };
     const later = async () => ({ age: 5 });
-    await assert.rejects(employees.update(key, later as never), /returns a promise/);
+    await assert.rejects(employees.update(key, later as never), /returned a promise/);
     const noCondition = ({ age }: { readonly age: unknown }) => age === 5;
     const where = () => employees.range({ dept: "Sales" }).where(noCondition as never);
-    assert.throws(where, /it gives no condition/);
+    assert.throws(where, /it returned no condition/);
     const { db } = await open();
     const indexed = db.open(Indexed);
     for (const query of [
@@ -94,7 +94,10 @@ describe("a repository", () => {
         () => indexed.by.email.range(query as never),
         () => indexed.by.email.get(query as never),
       ]) {
-        await assert.rejects(async () => range(), /idd: is no segment|lastName: is no segment/);
+        await assert.rejects(
+          async () => range(),
+          /idd: is not a key segment|lastName: is not a key segment/,
+        );
       }
     }
     const open_ = { dept: "Sales", id: undefined };

@@ -217,7 +217,7 @@ export class EntityRepository {
       throw validationFailed(
         name,
         "indexes",
-        "what follows from it cannot be told without reading it; use update or upsert",
+        "its indexes and followers require a read first; use update or upsert",
       );
     }
     await this.#blind("insertOrMerge", Object(fields));

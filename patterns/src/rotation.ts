@@ -111,9 +111,9 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
   if (!(first instanceof Segment) || first.field !== options.at || !first.lossless) {
     return `has a row key that does not begin with "${options.at}"`;
   }
-  if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
+  if (tables.length > 1) return "has indexes in other tables, which would not be dropped with it";
   if (!(options.unit in UNIT_LENGTH)) {
-    return `has no unit "${options.unit}": it is one of ${Object.keys(UNIT_LENGTH).join(", ")}`;
+    return `has the unknown unit "${options.unit}": use ${Object.keys(UNIT_LENGTH).join(", ")}`;
   }
   // Each table has a date after the name.
   return tableProblems(table + encodeIsoDate(new Date(0), options.unit))[0];
@@ -138,7 +138,7 @@ class OpenRotation {
     const oldest = this.#name(this.#period(-this.#options.keep));
     if (table < oldest) {
       if (late === "reject") {
-        throw validationFailed(table, at, `the time is older than what is kept, from ${oldest} on`);
+        throw validationFailed(table, at, `the time is before ${oldest}, the oldest table kept`);
       }
       if (late !== "oldest") {
         await late(entity);
@@ -284,7 +284,7 @@ class OpenRotation {
   #taken(entity: Row): Error {
     const { name, rows } = this.#definition;
     const key = rows.row.encode(entity);
-    const message = `${name} ${key} exists already.`;
+    const message = `${name} ${key} already exists.`;
     return tableError("unique-violation", message, { index: "key", key, owner: entity });
   }
 

@@ -180,7 +180,7 @@ describe("a saga", () => {
     await work(db, lost, 1);
     const state = await lost.state(db, "one");
     assert.equal(state?.status, "undone");
-    assert.match(state?.error ?? "", /"nowhere", which is no step/);
+    assert.match(state?.error ?? "", /"nowhere", which is not a step/);
   });
 
   it("is undone, with the step itself, when a step returns more than its row holds", async () => {
@@ -206,7 +206,7 @@ describe("a saga", () => {
     await work(db, wordy, 1);
     const state = await wordy.state(db, "one");
     assert.equal(state?.status, "undone");
-    assert.match(state?.error ?? "", /what long returned.* at most 32000 are allowed/);
+    assert.match(state?.error ?? "", /With the result of long.* at most 32000 are allowed/);
     assert.deepEqual(undone, [32_000, "s"]);
   });
 
@@ -264,6 +264,6 @@ describe("a saga", () => {
     });
     await work(db, build(2, false), 1);
     const [poison] = backend.queues.contents("work-poison");
-    assert.match(JSON.parse(poison!.text).failure.error, /begun by version 1; this is 2/);
+    assert.match(JSON.parse(poison!.text).failure.error, /started by version 1; this is 2/);
   });
 });

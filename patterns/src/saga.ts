@@ -161,7 +161,7 @@ export class Saga<Input extends Json> implements Handler {
       throw validationFailed(
         `The saga ${name}`,
         "steps",
-        "steps need names of their own, and one at least",
+        "at least one is needed, each with a unique name",
       );
     }
   }
@@ -206,7 +206,7 @@ export class Saga<Input extends Json> implements Handler {
       if (state.status === "done" || state.status === "undone") return undefined;
       if (state.version !== this.#version) {
         throw new Fatal(
-          `${this.#name} ${id} was begun by version ${state.version}; this is ${this.#version}.`,
+          `${this.#name} ${id} was started by version ${state.version}; this is ${this.#version}.`,
         );
       }
       context.signal.throwIfAborted();
@@ -242,7 +242,7 @@ export class Saga<Input extends Json> implements Handler {
       if (result instanceof BackTo) {
         const next = this.#steps.findIndex(({ name }) => name === result.step);
         if (next < 0)
-          throw new Fatal(`${step.name} goes back to "${result.step}", which is no step.`);
+          throw new Fatal(`${step.name} goes back to "${result.step}", which is not a step.`);
         return { ...state, next };
       }
       const isLast = next + 1 === this.#steps.length;
@@ -257,7 +257,7 @@ export class Saga<Input extends Json> implements Handler {
       // It has run, but what it returned cannot be stored for a later undo, so it is undone now.
       await step.undo?.({ ...stepContext, results: done.results } as StepContext<never, never>);
       throw new Fatal(
-        `With what ${step.name} returned, the state takes ${length} characters; at most ${STATE_LENGTH_MAX} are allowed.`,
+        `With the result of ${step.name}, the state takes ${length} characters; at most ${STATE_LENGTH_MAX} are allowed.`,
       );
     } catch (cause) {
       if (!(cause instanceof Fatal) && !isTableError(cause, "validation-failed")) throw cause;

@@ -138,7 +138,7 @@ class OpenSeries {
     const point = this.#point(slot);
     // In plain JavaScript it may be a text or missing, which cannot be added.
     if (typeof delta !== "number" && typeof delta !== "bigint") {
-      throw validationFailed("The series", "delta", `${delta} is no number`);
+      throw validationFailed("The series", "delta", `${delta} is not a number`);
     }
     const writer = options.writer ?? Math.floor(this.#database.random() * this.#rows.length);
     const rows = this.#rows[writer];

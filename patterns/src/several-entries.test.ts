@@ -283,8 +283,8 @@ describe("an index with several entries for each entity", () => {
         () => declare(name),
         (error) => isTableError(error, "invalid-definition") && text.test(error.message),
       );
-    refused("tags", /which is a field already/);
-    refused("other", /which its key does not name/);
+    refused("tags", /which is already a field/);
+    refused("other", /which its key does not use/);
     declare("tag");
   });
 });

@@ -99,7 +99,7 @@ class SmallRun {
       const { filter } = this.explain();
       throw tableError(
         "scan-not-permitted",
-        `More than ${maxRows} rows of ${definition.name}, the most that is declared, are in the range: ${filter}.`,
+        `The range has more than the ${maxRows} rows declared for ${definition.name}: ${filter}.`,
         { plan: "partition-scan", filter },
         { remedy: "add an index, or raise maxRows." },
       );

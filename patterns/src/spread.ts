@@ -194,12 +194,12 @@ class OpenSpread {
     const [fromMs, buckets] = settings.at(-1)!;
     const now = this.#database.clock.now();
     if (fromMs > now) {
-      throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
+      throw validationFailed(table, "buckets", `a change to ${buckets} is already pending`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
     // Written later, it would reach some writers after the first entry that it applies to.
     const inTime = timeLeft(this.#database, now + GROWTH_WRITE_MS, SETTING_ROW);
-    const lost = "Somebody else changes the number of buckets.";
+    const lost = "Another process is changing the number of buckets.";
     await mustWriteJson(row, next, known, lost, undefined, inTime);
     this.#settings.delete(stream);
     return buckets * 2;

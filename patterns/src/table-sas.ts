@@ -116,17 +116,14 @@ export class SasIssuer {
     const isFollowed =
       Object.keys(definition.indexes).length + Object.keys(definition.followers).length > 0;
     if (isWrite && isFollowed) {
-      throw refuse(
-        "permissions",
-        "writing past the library would break what follows from the entity",
-      );
+      throw refuse("permissions", "direct writes would not update its indexes and followers");
     }
     if (policy === undefined) assertBetween("The token", { ttlMs }, 1000, TTL_MAX_MS);
     const unknown = permissions.find((permission) => !Object.hasOwn(LETTERS, permission));
     if (unknown !== undefined) throw refuse("permissions", `there is no "${unknown}"`);
-    if (permissions.length === 0) throw refuse("permissions", "there are none");
+    if (permissions.length === 0) throw refuse("permissions", "at least one is needed");
     if (policy !== undefined && (grant.permissions ?? grant.ttlMs) !== undefined) {
-      throw refuse("policy", "the policy says what is allowed and until when");
+      throw refuse("policy", "the policy sets the permissions and the expiry");
     }
     const now = (this.#options.clock ?? Date).now();
     const id = JSON.stringify([
@@ -224,7 +221,7 @@ function keyBytes(key: string): Uint8Array {
   try {
     return bytesOf(key);
   } catch {
-    throw refuse("key", "it is not the Base64 of an account's key");
+    throw refuse("key", "it is not a Base64 account key");
   }
 }
 

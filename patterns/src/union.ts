@@ -71,10 +71,10 @@ export function is<R extends { readonly kind: string }, const Name extends R["ki
 
 function problemOf(definitions: readonly AnyEntity[]): string | undefined {
   const names = definitions.map(({ name }) => name);
-  if (new Set([...names, "unknown"]).size <= names.length) return "needs names that differ";
+  if (new Set([...names, "unknown"]).size <= names.length) return "needs unique names";
   if (new Set(definitions.map(({ table }) => table)).size > 1) return "spans several tables";
   const withKind = definitions.find(({ rows }) => "kind" in rows.fields || "raw" in rows.fields);
-  return withKind && `cannot tell ${withKind.name} apart: "kind" and "raw" are fields of it`;
+  return withKind && `cannot include ${withKind.name}: it has a field "kind" or "raw"`;
 }
 
 /** Decodes a row by the definition that it belongs to. */
@@ -122,7 +122,7 @@ class OpenUnion {
       await this.#database.tables.commit(this.#first.table, [merge]);
     } catch (cause) {
       if (!isRefusal(cause, 404, 412)) throw cause;
-      const message = `${rowKey} is not as it was read.`;
+      const message = `${rowKey} changed since it was read.`;
       throw tableError("conflict", message, { key: rowKey }, { cause });
     }
   }

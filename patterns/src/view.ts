@@ -91,7 +91,7 @@ export function view<
 >(name: string, options: ViewOptions<Source, F, P, R>): View<ViewRows<Infer<F>, P, R>> {
   const { fields, key, queue } = options;
   if (/\d$/.test(name)) {
-    const message = "ends in a digit, as the tables of generations do";
+    const message = "ends in a digit, as its generations' tables do";
     throw definitionRefused(`The view ${name}`, "name", message);
   }
   // Each generation has a table with its number after the name.
@@ -133,7 +133,9 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
         this.rows.fields[name]?.edm !== source.rows.fields[name]?.edm,
     );
     return [
-      ...fields.map((name) => `needs "${name}" of the source's key in its own, of the same type`),
+      ...fields.map(
+        (name) => `needs "${name}" of the source's key in its own key, of the same type`,
+      ),
       ...outbox({ queue: this.queue, message: () => undefined }).problems(source, this.name),
     ];
   }
@@ -220,7 +222,11 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
       const views = Object.values(source?.followers ?? {}).filter((one) => one instanceof View);
       const target = views.find((one) => one.name === name);
       if (!source || !target) {
-        throw validationFailed("The change", "view", `${name} of ${sourceName} is unknown here`);
+        throw validationFailed(
+          "The change",
+          "view",
+          `${name} of ${sourceName} is unknown to this worker`,
+        );
       }
       const projector = new ViewProjector(database, target, source);
       await inEveryGeneration(database, name, async (rows) => {

@@ -117,7 +117,7 @@ class OpenWide {
       const whole = this.#assemble(first, found);
       if (whole) return whole;
     }
-    const message = `The parts of ${first.rowKey} are of different writes, after ${READS_MAX} reads.`;
+    const message = `After ${READS_MAX} reads, the parts of ${first.rowKey} were still from different writes.`;
     throw tableError("conflict", message, { key: first.rowKey });
   }
 

@@ -172,7 +172,7 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
 }
 
 /** Why an older program may not remove properties. */
-export const NEWER = "a newer version of the entity may hold fields that this one would lose";
+export const NEWER = "a newer version of the entity may have fields that this would remove";
 
 /** Makes `row` the whole value, whatever is stored now. */
 export async function upsertOver(
@@ -197,7 +197,7 @@ export async function changeStep(
 ): Promise<Step | undefined> {
   const changes = change(copyOf(open, before));
   if (changes instanceof Promise) {
-    const message = "it returns a promise; await before, for it may run several times";
+    const message = "it returned a promise; await before the update, as it may run again";
     throw validationFailed("The update", "change", message);
   }
   return changes && updateStep(open, before, { ...before.row, ...changes }, "update");
@@ -282,7 +282,7 @@ export function leadRefused({ open, lead, isUpsert }: Step, cause: Error): Error
   if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
   return tableError(
     "unique-violation",
-    `${open.entity.name} ${printKey(lead)} exists already.`,
+    `${open.entity.name} ${printKey(lead)} already exists.`,
     { index: "key", key: lead.rowKey, owner: keyOf(lead) },
     { remedy: "use update or upsert.", cause },
   );
@@ -327,7 +327,7 @@ export async function untilUncontended<Result>(
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
       if (count >= attempts) {
-        const message = `${error.rowKey} was changed by others, or not written in time, in each of ${count} attempts.`;
+        const message = `Each of ${count} attempts to write ${error.rowKey} lost a race or ran out of time.`;
         throw tableError(
           "contention-exhausted",
           message,

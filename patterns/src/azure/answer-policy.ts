@@ -118,7 +118,7 @@ export const isOfCosmos: IsOfService = ({ status, headers }) => {
 };
 
 export function noAnswer(service: string): PortError {
-  const hint = "Cosmos needs its profile, and browsers need CORS to expose all headers (*).";
-  const message = `What answers is no ${service} service. ${hint}`;
+  const hint = "Cosmos needs its profile; browsers need CORS to expose all headers (*).";
+  const message = `The endpoint is not a ${service} service. ${hint}`;
   return new PortError(message, { status: 0, code: "Unknown" });
 }

@@ -96,7 +96,7 @@ export interface KeptIndex {
 /** @throws validation-failed when it has no entries of its own. */
 export function keptIndex(database: Database, entity: AnyEntity, name: string): KeptIndex {
   const keeper = keeperIn(database, entity, name);
-  if (!keeper) throw validationFailed(entity.name, name, "is no index that can be built");
+  if (!keeper) throw validationFailed(entity.name, name, "is not an index that can be built");
   return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
 }
 
@@ -191,7 +191,7 @@ export class IndexControl {
   async read(found?: Registered): Promise<KnownControl> {
     const { row, others } = found ?? (await this.find());
     if (row ? others.some(isInUse) : others.length > 0) {
-      const message = "is not the one that was registered; declare it under a new name";
+      const message = "differs from the registered one; declare it under a new name";
       throw validationFailed(`${this}`, "definition", message);
     }
     return { control: row?.value ?? { state: "readable" }, row };
@@ -199,7 +199,7 @@ export class IndexControl {
 
   /** @throws conflict when another process changed the state of the index. */
   write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
-    const message = `${this}: somebody else moved the index.`;
+    const message = `${this}: another process changed its state.`;
     return mustWriteJson(this.row(this.key), control, before, message, labelsOf(control));
   }
 
@@ -226,7 +226,7 @@ export async function readToBuild(index: IndexControl): Promise<KnownControl> {
   const found = await index.find();
   const known = await index.read(found);
   if (!found.others.some(hasEntries)) return known;
-  const message = "was another before: retire that one with the code that declares it";
+  const message = "another definition left entries: retire it with the code that declares it";
   throw validationFailed(`${index}`, "definition", message);
 }
 

@@ -151,7 +151,7 @@ describe("the number and time codecs", () => {
     assert.throws(() => encode(overflow, "abc\ud800"), RangeError);
     assert.match(encode(overflow, "a😀c"), /^a~[0-9a-f]{32}$/);
     const role: Segment<string, string> = k.enumOf("role", ["staff", "lead"]);
-    assert.throws(() => encode(role, "guest"), /"guest" is none of staff,lead/);
+    assert.throws(() => encode(role, "guest"), /"guest" is not one of staff,lead/);
   });
 });
 

@@ -24,7 +24,7 @@ export function keyProblems(...shapes: readonly KeyShape[]): string[] {
       if (part instanceof Segment) continue;
       if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(separator)) {
         problems.push(
-          `has the literal "${part.literal}", which is empty or holds a character that keys reserve`,
+          `has the literal "${part.literal}", which is empty or has a reserved character`,
         );
       }
     }
@@ -35,7 +35,7 @@ export function keyProblems(...shapes: readonly KeyShape[]): string[] {
     // Two spellings of one value would be in two partitions, "unique" in both.
     if (form === "hashed" && !options.folds && folded.has(field)) {
       problems.push(
-        `hashes "${field}" as it is spelt, though its keys ignore case: use k.hashCI("${field}", …)`,
+        `hashes "${field}" with its case, but its keys ignore case: use k.hashCI("${field}", …)`,
       );
     }
   }
@@ -53,7 +53,7 @@ export function namedTwice(...shapes: readonly KeyShape[]): string[] {
   const twice = new Set(names.filter((name, i) => names.indexOf(name) < i));
   return Array.from(
     twice,
-    (name) => `names two segments "${name}"; give the computed one a name of its own`,
+    (name) => `names two segments "${name}"; give the computed one another name`,
   );
 }
 
@@ -153,18 +153,18 @@ export class KeyShape {
     const refuse = (message: string) => {
       throw validationFailed("The key", segment.name, message);
     };
-    if (segment.form === "hashed") refuse("a hashed segment serves equality only");
+    if (segment.form === "hashed") refuse("a hashed segment supports only equality");
     const { startsWith } = bounds;
     if (startsWith !== undefined) {
       if (segment.form !== "text") refuse("only text has prefixes");
-      if (given.length > 1) refuse("startsWith stands alone");
+      if (given.length > 1) refuse("use startsWith alone");
       if (startsWith === "") return within(prefix);
       const text = this.#encodedBound(segment, startsWith, isLast);
       // Compares what the keys hold. Without case that is not the text given: a capital sigma becomes one
       // letter at the end of a word and another within it.
       const inWord = decodeText(this.#encodedBound(segment, `${startsWith}a`, isLast)).slice(0, -1);
       if (decodeText(text).slice(0, -1) !== inWord.slice(0, -1)) {
-        refuse("end the prefix at its last sigma");
+        refuse("its last sigma has two lower-case forms; end the prefix there");
       }
       return { from: prefix + text, to: prefix + endOfPrefix(inWord, this.#placeOf(isLast)) };
     }
@@ -173,8 +173,8 @@ export class KeyShape {
         "the readable layout does not sort text that is followed by another segment; declare the key with k.ordered(…)",
       );
     }
-    if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both");
-    if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both");
+    if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("use gt or gte, not both");
+    if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("use lt or lte, not both");
     // A descending codec reverses the comparisons.
     const { gt, gte, lt, lte } = segment.descending
       ? { gt: bounds.lt, gte: bounds.lte, lt: bounds.gt, lte: bounds.gte }

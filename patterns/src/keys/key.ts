@@ -251,7 +251,7 @@ export const k = {
     return fixed<Name, Member>(name, {
       encode(value) {
         const at = members.indexOf(value);
-        if (at < 0) throw new RangeError(`"${value}" is none of ${members}`);
+        if (at < 0) throw new RangeError(`"${value}" is not one of ${members}`);
         return encode(at);
       },
       decode: (key) => members[decode(key)]!,
@@ -304,7 +304,7 @@ function lowerCase(pattern: RegExp): SegmentOptions<string> {
     pattern,
     encode(value) {
       const key = value.toLowerCase();
-      if (!pattern.test(key)) throw new RangeError(`"${value}" has another form`);
+      if (!pattern.test(key)) throw new RangeError(`"${value}" is malformed`);
       return key;
     },
     decode: asIs,

@@ -55,7 +55,7 @@ export const int64: FixedCodec<bigint> = {
 /** IEEE 754 bits, made sortable as text: negative numbers have all bits inverted, the others only the sign bit. */
 export const double: FixedCodec<number> = {
   encode(value) {
-    if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order");
+    if (Number.isNaN(value)) throw new RangeError("NaN has no order");
     // -0 is stored as 0.
     const bits = new BigUint64Array(Float64Array.of(value || 0).buffer)[0]!;
     return hex(bits ^ (bits >= INT64_OFFSET ? ALL_BITS : INT64_OFFSET), 16);
@@ -70,7 +70,7 @@ export const double: FixedCodec<number> = {
 /** Returns the text unchanged. `Number` and `BigInt` would also accept an empty text and `0x10`. */
 export function digits(text: string): string {
   if (/^\d+$/.test(text)) return text;
-  throw new RangeError(`"${text}" is not digits alone`);
+  throw new RangeError(`"${text}" is not all digits`);
 }
 
 function bitsOf(text: string): bigint {

@@ -37,7 +37,7 @@ export function encodeText(value: string, { escapeUnderscore }: TextPlace): stri
 
 /** @throws RangeError for an unpaired surrogate, which no URL can carry. */
 export function assertPaired(value: string): void {
-  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate");
+  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text has an unpaired surrogate");
 }
 
 export function decodeText(key: string): string {

@@ -82,7 +82,7 @@ async function* hoursOf<Entry extends Timed>(
   assertSome("The log", { slackHours }, validationFailed, SLACK_HOURS_MAX, 0);
   const [fromMs, toMs] = [Number(from), Number(to)];
   if (Number.isNaN(toMs - fromMs)) {
-    throw validationFailed("The log", "from", "it has no dates");
+    throw validationFailed("The log", "from", "from or to is not a date");
   }
   const lastHour = hourOf(toMs - 1);
   for (let hour = hourOf(fromMs) - slackHours; hour <= lastHour; ) {

@@ -120,14 +120,14 @@ export class LogWriter<Entry extends Timed> {
    */
   async write(entry: Entry): Promise<void> {
     const ms = entry?.at instanceof Date ? entry.at.getTime() : Number.NaN;
-    if (Number.isNaN(ms)) throw validationFailed("The record", "at", "it has no time");
+    if (Number.isNaN(ms)) throw validationFailed("The record", "at", "a valid Date is expected");
     const line = new TextEncoder().encode(`${this.#log.format.encode(entry)}\n`);
     if (line.length > BLOCK_BYTES_MAX) {
       const message = `${line.length} bytes; at most ${BLOCK_BYTES_MAX} are allowed`;
       throw validationFailed("The record", "line", message);
     }
     if (line.indexOf(LINE_FEED) < line.length - 1) {
-      throw validationFailed("The record", "line", "the format lets a line break through");
+      throw validationFailed("The record", "line", "the format returned a line break");
     }
     const { bytes, records, highWaterBytes } = this.#limits;
     if (this.#pendingBytes >= highWaterBytes) await this.flush();

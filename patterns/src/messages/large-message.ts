@@ -73,6 +73,6 @@ export async function withBody(database: Database, message: Message): Promise<Me
   if (!message.blob) return message;
   const { container, name } = message.blob;
   const content = await blobsOf(database).get(container, name);
-  if (!content) throw validationFailed(`Message ${message.id}`, "blob", "the body is gone");
+  if (!content) throw validationFailed(`Message ${message.id}`, "blob", "its body is gone");
   return { ...message, body: JSON.parse(new TextDecoder().decode(content.body)) };
 }

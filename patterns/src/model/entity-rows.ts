@@ -106,7 +106,7 @@ export class EntityRows {
 
   /** Why the service cannot compare this field; undefined if it can. */
   notComparable(field: string): string | undefined {
-    return this.inKeys.has(field) ? "stands in the key; bind it in range(…)" : undefined;
+    return this.inKeys.has(field) ? "is in the key; bind it in range(…)" : undefined;
   }
 
   /** Whether projections must read whole rows, because an upgrade may need any field. */
@@ -281,7 +281,7 @@ export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): v
   const other = Object.keys(query).find(
     (name) => query[name] !== undefined && !names.includes(name),
   );
-  if (other) throw validationFailed("The query", other, "is no segment of the key");
+  if (other) throw validationFailed("The query", other, "is not a key segment");
 }
 
 /** The partition a query names. @throws validation-failed when it leaves a segment unbound. */
@@ -307,7 +307,7 @@ export function project(
 export function assertEntityFits(key: EntityKey, properties: Properties): void {
   const bytes = sizeOf(key, properties);
   if (bytes <= ENTITY_BYTES_MAX) return;
-  const suggestion = "keep large values in a blob, or split the entity over several rows";
+  const suggestion = "store large values in blobs, or split the entity into several rows";
   throw tableError(
     "entity-too-large",
     `${printKey(key)} takes ${bytes} bytes; at most ${ENTITY_BYTES_MAX} are allowed.`,

@@ -17,7 +17,7 @@ describe("a definition", () => {
     );
 
   it("is refused for names and versions that cannot be stored", () => {
-    refused(() => entity("My Entity", { version: 1, fields, key, table: "Fine" }), /plain word/);
+    refused(() => entity("My Entity", { version: 1, fields, key, table: "Fine" }), /only letters, digits and _/);
     for (const table of ["ab", "1abc", "with-dash", "tables", "x".repeat(64)]) {
       refused(() => entity("E", { version: 1, fields, key, table }), /illegal table name/);
       refused(() => entity("Thing", { version: 1, fields, key }).in(table), /illegal table name/);
@@ -40,7 +40,7 @@ describe("a definition", () => {
           fields: { ...fields, a: f.string().as("x"), b: f.string().as("x") },
           key,
         }),
-      /shares the property/,
+      /is already in use/,
     );
     refused(
       () =>
@@ -50,7 +50,7 @@ describe("a definition", () => {
           key,
           typeProperty: "kind",
         }),
-      /shares the property/,
+      /is already in use/,
     );
     entity("Thing", { version: 1, fields: { ...fields, time: f.string().as("at") }, key });
   });

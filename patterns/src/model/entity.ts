@@ -131,7 +131,7 @@ function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issu
   const report = (path: string, ...messages: string[]) =>
     issues.push(...messages.map((message) => ({ path, message })));
 
-  if (!/^\w+$/.test(entity.name)) report("name", "is not a plain word");
+  if (!/^\w+$/.test(entity.name)) report("name", "may have only letters, digits and _");
   for (const table of entity.tables) {
     report("table", ...tableProblems(table));
   }
@@ -140,7 +140,7 @@ function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issu
   const names = Object.keys(rows.fields);
   const stored = names.filter((name) => !rows.inKeys.has(name)).length;
   if (stored > FIELDS_MAX) {
-    report("fields", `number ${stored}; a row holds ${FIELDS_MAX} beside the library's own`);
+    report("fields", `there are ${stored}; at most ${FIELDS_MAX} are allowed`);
   }
   const properties = names.map((name) => rows.propertyOf(name));
   for (const [i, property] of properties.entries()) {
@@ -155,11 +155,11 @@ function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issu
     ) {
       report(
         path,
-        `uses the reserved property name "${property}"; store it under another with .as("…")`,
+        `uses the reserved property name "${property}"; store it under another name with .as("…")`,
       );
     }
     if (properties.indexOf(property) !== i || property === rows.typeProperty)
-      report(path, `shares the property "${property}"`);
+      report(path, `property "${property}" is already in use`);
   }
 
   const shapes = [rows.partition, rows.row];

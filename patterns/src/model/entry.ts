@@ -75,8 +75,8 @@ export function entryProblems(
     if (!(field in rows.fields)) problems.push(`needs the field "${field}", which is not declared`);
   }
   for (const field of Object.keys(each)) {
-    if (field in rows.fields) problems.push(`gives each "${field}", which is a field already`);
-    if (!named.has(field)) problems.push(`gives each "${field}", which its key does not name`);
+    if (field in rows.fields) problems.push(`computes "${field}", which is already a field`);
+    if (!named.has(field)) problems.push(`computes "${field}", which its key does not use`);
   }
   const unnamed = naming.filter(({ field }) => !named.has(field));
   if (unnamed.length > 0) {
@@ -85,7 +85,7 @@ export function entryProblems(
   }
   const collide = (other: string, that: Place) => {
     if (!mayCollide(place, that)) return;
-    problems.push(`and ${other} have keys that may collide: begin each with a literal of its own`);
+    problems.push(`and ${other} have keys that may collide: begin each with its own literal`);
   };
   collide("the entity", { table, partition: rows.partition, row: rows.row });
   for (const [other, that] of Object.entries(indexes)) {
@@ -237,7 +237,7 @@ export class EntryRows extends EntryKeys {
     const isRepeated = this.#copy === "full" || this.#copy.includes(field);
     return isRepeated || this.base.inKeys.has(field)
       ? this.base.notComparable(field)
-      : `is not repeated on the entries of ${this.#index}`;
+      : `is not copied to the entries of ${this.#index}`;
   }
 
   /** What `$select` must name; `own` are the properties that identify the base. */

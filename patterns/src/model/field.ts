@@ -93,7 +93,8 @@ export const f = {
       encode: (value) => members.find((name) => name === value),
       decode: (value) => {
         const member = members.find((name) => name === value);
-        if (member === undefined) throw new RangeError(`"${value}" is none of ${members.join()}`);
+        if (member === undefined)
+          throw new RangeError(`"${value}" is not one of ${members.join()}`);
         return member;
       },
     }),

@@ -19,7 +19,7 @@ export function nameProblems(names: Names): string[] {
   return Object.entries(names).flatMap(([what, name = "none"]) =>
     /^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)
       ? []
-      : `has the illegal ${what} name "${name}": 3 to 63 letters and digits, in lower case, single -`,
+      : `has the illegal ${what} name "${name}": 3 to 63 lower-case letters, digits and single -`,
   );
 }
 

@@ -28,7 +28,10 @@ export class PortError extends Error {
 
 /** The request was not sent: its deadline had passed. */
 export function tooLate(): PortError {
-  return new PortError("Its turn came too late.", { status: 408, code: TOO_LATE });
+  return new PortError("The request was not sent before its deadline.", {
+    status: 408,
+    code: TOO_LATE,
+  });
 }
 
 export function isTooLate(error: unknown): boolean {

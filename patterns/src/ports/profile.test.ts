@@ -7,7 +7,7 @@ describe("a profile", () => {
     for (const name of ["Cosmos", "", "constructor"]) {
       assert.throws(() => Reflect.apply(profileOf, undefined, [name]), {
         name: "TypeError",
-        message: `A profile is one of azure, cosmos, azurite, rowhouse; "${name}" is none.`,
+        message: `"${name}" is not a profile: use azure, cosmos, azurite, rowhouse.`,
       });
     }
   });

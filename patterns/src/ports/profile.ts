@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 export function profileOf(name: ProfileName): Profile {
   // A misspelled Cosmos would pass for an endpoint that returns rows in order.
   if (!NAMES.includes(name)) {
-    throw new TypeError(`A profile is one of ${NAMES.join(", ")}; "${name}" is none.`);
+    throw new TypeError(`"${name}" is not a profile: use ${NAMES.join(", ")}.`);
   }
   return name === "cosmos"
     ? { name, ordered: false, rowKeyLengthMax: 255, transactionBytesMax: 2 * MIB }

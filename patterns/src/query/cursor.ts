@@ -32,11 +32,7 @@ export async function decodeCursor(scope: CursorScope, cursor: string): Promise<
   // right.
   const print = async (text: string) => (scope.secret ? sign(text, scope.secret) : text);
   if (next && (await print(await encodeCursor(scope, next))) === (await print(cursor))) return next;
-  throw validationFailed(
-    "The cursor",
-    "cursor",
-    "it belongs to another query, or is of another version or signature",
-  );
+  throw validationFailed("The cursor", "cursor", "its query, version or signature does not match");
 }
 
 function parse(cursor: string): Continuation | undefined {

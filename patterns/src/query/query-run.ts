@@ -96,7 +96,7 @@ export function queryRun(source: QuerySource, choice: Choice): QueryRun {
       // returns none.
       const filter = conditionOn(columnsOf(run))?.filter;
       if (!filter) {
-        const message = "it gives no condition: compare as in where(({ age }) => age.gt(40))";
+        const message = "it returned no condition: compare as in where(({ age }) => age.gt(40))";
         throw validationFailed("The query", "where", message);
       }
       return changed({ condition: and(run.condition, filter)! });

@@ -57,7 +57,7 @@ export function resilience(
     if (outcome === "ours") return Promise.all(mutations.map((one) => etagAfter(table, one)));
     throw tableError(
       "ambiguous-outcome",
-      `The write to ${printKey(row)} got no answer, and later writes hide whether it happened.`,
+      `The write to ${printKey(row)} got no answer, and later writes hide whether it took effect.`,
       { key: row.rowKey, token: tokensIn(row) ?? "" },
       { cause: refusal },
     );

@@ -57,7 +57,7 @@ describe("the retry schedule", () => {
       retrying(new FakeClock(), halfway, { schedule: [] })(async () => {
         throw error;
       });
-    await assert.rejects(failOf(answer(0, "ECONNREFUSED")), /Fix: see that the endpoint is up/);
+    await assert.rejects(failOf(answer(0, "ECONNREFUSED")), /Fix: check that the endpoint is up/);
     await assert.rejects(failOf(answer(503)), /after 1 attempt: Code\n {2}Fix: lower the rate/);
   });
 
@@ -97,6 +97,6 @@ describe("the retry schedule", () => {
       });
     for (let i = 0; i < 100; i++) await assert.rejects(storm);
     assert.ok(attempts < 100 + 20 + 100 * 0.1 + 1, `${attempts} attempts for 100 requests`);
-    await assert.rejects(storm, /attempts?, for too many requests are repeats already: Code/);
+    await assert.rejects(storm, /attempts?, because too many requests are retries: Code/);
   });
 });

@@ -44,7 +44,11 @@ export function retrying(
   const waits = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
   // In plain JavaScript both may be anything.
   if (!(deadlineMs >= 0 && waits?.every?.((ms) => ms >= 0))) {
-    throw validationFailed("The retry", "schedule", `${schedule} in ${deadlineMs} is none`);
+    throw validationFailed(
+      "The retry",
+      "schedule",
+      `${schedule} within ${deadlineMs} ms is invalid`,
+    );
   }
   let budget = BUDGET_MAX;
   return async (attempt, untilMs = Number.POSITIVE_INFINITY, signal) => {
@@ -78,9 +82,9 @@ export function retrying(
 
 function throttled(attempts: number, cause: unknown, isInTime: boolean): Error {
   const unreachable = isRefusal(cause, 0) && {
-    remedy: "see that the endpoint is up, and can be reached from here.",
+    remedy: "check that the endpoint is up and reachable.",
   };
-  const many = isInTime ? ", for too many requests are repeats already" : "";
+  const many = isInTime ? ", because too many requests are retries" : "";
   return tableError(
     "throttled",
     `Gave up after ${attempts} attempt${attempts === 1 ? "" : "s"}${many}: ${reasonOf(cause)}`,

@@ -14,12 +14,12 @@ export const checkedTwice: Computed = (name, compute, entity) => {
       (field) => printed(copy[field]) !== printed(entity[field]),
     );
     if (changed === undefined) return result;
-    throw definitionRefused(name, changed, "is a field that it changes; it must be pure");
+    throw definitionRefused(name, changed, "the function changes it; it must be pure");
   };
   const result = run();
   const again = printed(run());
   if (printed(result) === again) return result;
-  const answers = `answers ${printed(result)}, then ${again}, for one entity; it must be pure`;
+  const answers = `${printed(result)}, then ${again}, for one entity; the function must be pure`;
   throw definitionRefused(name, "result", answers);
 };
 

@@ -76,6 +76,6 @@ describe("interleave", () => {
 
   it("tells of a client that waits for ever", async () => {
     const stuck = { clients: { a: () => new Promise<void>(() => {}) }, check: async () => {} };
-    await assert.rejects(interleave({ ...stuck, runs: 1 }), /no request/);
+    await assert.rejects(interleave({ ...stuck, runs: 1 }), /other than a request/);
   });
 });

@@ -217,7 +217,7 @@ class Stage {
       await this.settled();
       if (this.#failure) throw this.#failure.cause;
       if (this.pending.length > 0 || this.#alive.size === 0) return this.pending.length > 0;
-      if (idle === 1000) throw new Error("A client waits for something that is no request.");
+      if (idle === 1000) throw new Error("A client waits for something other than a request.");
     }
   }
 
@@ -243,7 +243,10 @@ class Stage {
     const how = await this.#wait(client, call, since);
     const { timeoutS = Number.POSITIVE_INFINITY } = deadlineOf(call);
     if (this.clock.now() - since > timeoutS * 1000) {
-      throw new PortError("The request came too late.", { status: 500, code: "OperationTimedOut" });
+      throw new PortError("The request arrived after its deadline.", {
+        status: 500,
+        code: "OperationTimedOut",
+      });
     }
     const answer = send();
     if (how === "on") return answer;

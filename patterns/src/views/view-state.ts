@@ -38,7 +38,7 @@ export async function writeState(
   view: string,
   { state, row }: KnownState,
 ): Promise<KnownState> {
-  const message = `Somebody else is rebuilding ${view}.`;
+  const message = `Another process is rebuilding ${view}.`;
   return { state, row: await mustWriteJson(rowOf(database, view), state, row, message) };
 }
 
