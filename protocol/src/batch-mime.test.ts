@@ -154,6 +154,13 @@ describe("A batch body", () => {
     assert.deepEqual(readable(named), readable(parse(body)));
   });
 
+  it("may write its methods in any case", () => {
+    const [operation] = operations(changeset(["pAtch t(PartitionKey='p',RowKey='r') HTTP/1.1"]));
+    assert.equal(operation?.method, "PATCH");
+    const query = parse(EXAMPLE_QUERY.replace("GET", "get"));
+    assert.equal(query.kind === "query" && query.part.method, "GET");
+  });
+
   it("may use HTTP/1.0", () => {
     assert.equal(operations(changeset(["POST t HTTP/1.0"])).length, 1);
   });
@@ -270,6 +277,7 @@ describe("A batch body is refused", () => {
     "when a query follows the change set": one.replace("--batch_a1--", EXAMPLE_QUERY),
     "when it has two queries": EXAMPLE_QUERY.replace("--batch_a1--", EXAMPLE_QUERY),
     "when a query is in the change set": changeset(["GET t HTTP/1.1"]),
+    "when a query in lower case is in the change set": changeset(["get t HTTP/1.1"]),
     "when a write is outside the change set": EXAMPLE_QUERY.replace("GET", "DELETE"),
     "when a batch is in the change set": one.replace("application/http", "multipart/mixed"),
     "when a request has no version": changeset(["POST t"]),
@@ -301,10 +309,21 @@ describe("A batch body is refused", () => {
   });
 
   it("when a part has too many or too long headers", () => {
-    const headers = (n: number) => Array(n).fill("A: b").join("\r\n");
-    const most = LIMITS.batchPartHeadersMax - 1;
-    assert.equal(operations(changeset([`POST t HTTP/1.1\r\n${headers(most)}`])).length, 1);
-    assertRefused(() => parse(changeset([`POST t HTTP/1.1\r\n${headers(most + 1)}`])));
+    const most = LIMITS.batchPartHeadersMax;
+    // The end of the part follows the headers, or a blank line and a body.
+    for (const rest of ["", "\r\n\r\n{}"]) {
+      const part = (n: number) =>
+        changeset([`POST t HTTP/1.1\r\n${Array(n).fill("A: b").join("\r\n")}${rest}`]);
+      for (const n of [most - 1, most]) assert.equal(operations(part(n)).length, 1);
+      assertRefused(() => parse(part(most + 1)));
+    }
+    // The headers around a request: of a part, and of the change set.
+    const one = changeset(["POST t HTTP/1.1"]);
+    for (const place of ["Content-Type: multipart", "Content-Type: application"]) {
+      const more = (n: number) => one.replace(place, `${"A: b\r\n".repeat(n - 1)}$&`);
+      for (const n of [most - 1, most]) assert.equal(operations(more(n)).length, 1);
+      assertRefused(() => parse(more(most + 1)));
+    }
     const long = "x".repeat(LIMITS.headersBytesMax);
     assertRefused(() => parse(changeset([`POST t HTTP/1.1\r\nA: ${long}`])));
     const half = "x".repeat(LIMITS.headersBytesMax / 2);

@@ -8,7 +8,7 @@ export type Batch =
 
 /** One request inside the body. */
 export interface BatchPart {
-  /** As sent; a tunnelled `X-HTTP-Method` is among the headers. */
+  /** In upper case, however it was sent; a tunnelled `X-HTTP-Method` is among the headers. */
   readonly method: string;
   /** As sent: absolute, root-relative or bare; may contain spaces. */
   readonly url: string;
@@ -200,10 +200,10 @@ class PartReader {
     const line = splitLines(bytes.subarray(at, end))[0]!.trimEnd();
     const methodEnd = line.indexOf(" ");
     const urlEnd = line.lastIndexOf(" ");
-    this.#method = line.slice(0, Math.max(methodEnd, 0));
+    this.#method = line.slice(0, Math.max(methodEnd, 0)).toUpperCase();
     this.#url = line.slice(methodEnd, urlEnd).trim();
     if (
-      !/^[A-Za-z]{1,20}$/.test(this.#method) ||
+      !/^[A-Z]{1,20}$/.test(this.#method) ||
       this.#url === "" ||
       !/ HTTP\/1\.[01]$/.test(line)
     ) {
@@ -269,8 +269,9 @@ const LISTS: ReadonlySet<string> = new Set(["if-match", "x-http-method"]);
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 function parseHeaders(lines: readonly string[]): Map<string, string> {
-  // The empty text after the last line break counts too.
-  if (lines.length >= LIMITS.batchPartHeadersMax) throw invalid("A part has too many headers.");
+  // A blank line after the headers leaves an empty text behind the last line break.
+  const count = lines.at(-1) === "" ? lines.length - 1 : lines.length;
+  if (count > LIMITS.batchPartHeadersMax) throw invalid("A part has too many headers.");
   const headers = new Map<string, string>();
   for (const line of lines) {
     if (line === "") continue;

@@ -46,7 +46,7 @@ export const LIMITS = {
 
   bodyBytesMax: 4 * 1_048_576,
   transactionOperationsMax: 100,
-  /** Lines in the head of one request inside a batch; clients send fewer than twenty. */
+  /** Header lines of one request inside a batch; clients send fewer than twenty. */
   batchPartHeadersMax: 128,
 
   pageEntitiesMax: 1000,

@@ -253,6 +253,19 @@ describe("A transaction", () => {
     );
   });
 
+  it("reads a method in lower case like one in upper case, also when its insert fails", async () => {
+    const p = fresh();
+    const call = { ...insert(p, "there"), method: "post" };
+    const [done] = readBatch(await sendChangeset(wire, [call]));
+    assert.equal(done!.status, 204);
+    const [failed] = readBatch(await sendChangeset(wire, [call]));
+    assert.equal(failed!.status, 409);
+    assert.equal(failed!.headers["Preference-Applied"], "return-no-content");
+    const query = batchedQuery(`/${table}(PartitionKey='${p}',RowKey='there')`);
+    const [found] = readBatch(await sendBatch(wire, query.replace("GET", "get")));
+    assert.equal(found!.status, 200);
+  });
+
   it("that fails in an update returns no Preference-Applied, because updates never return a body", async () => {
     const call = to(
       "POST",

@@ -30,7 +30,7 @@ export class PartRequest implements WireRequest {
   /** Evaluated on demand, so that an invalid method is reported as the error of its part. */
   get method(): string {
     const { headers, method } = this.#part;
-    return methodOf(method.toUpperCase(), headers.get("x-http-method"));
+    return methodOf(method, headers.get("x-http-method"));
   }
 
   header(name: string): string | undefined {
