@@ -220,6 +220,19 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await pay(db), true);
   });
 
+  it("refuses an age that is negative or not a number, and deletes nothing", async () => {
+    const db = connect(memory());
+    await before(db);
+    await pay(db);
+    for (const olderThanMs of [Number.NaN, -1, "0" as unknown as number]) {
+      await assert.rejects(
+        db.open(Handled).forget(bank, olderThanMs),
+        /The inbox is refused: olderThanMs: (NaN|-1|0) is not a number from 0 to Infinity/,
+      );
+    }
+    assert.equal(await pay(db), false);
+  });
+
   it("remembers a message that came again while it was forgotten twice", async () => {
     const backend = memory();
     const db = connect(backend);

@@ -1,6 +1,7 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import {
+  assertBetween,
   assertSome,
   definitionRefused,
   isTableError,
@@ -99,7 +100,7 @@ export function inboxIn<
 >(definition: EntityDefinition<string, F, P, R, I>): Openable<TransactionInbox<KeyEquality<P>>> {
   const { prefix } = definition.rows.row;
   if (beginAlike(prefix, PREFIX)) {
-    const message = "needs to begin with a literal other than inbox";
+    const message = "must begin with a literal other than inbox";
     throw definitionRefused(definition.name, "row key", message);
   }
   return openable([], (database) => new PartitionInbox(database, definition));
@@ -151,6 +152,7 @@ class PartitionInbox {
 
   async forget(partition: Row, olderThanMs = KEEP_DAYS * DAY_MS): Promise<number> {
     const { rows, table } = this.#handled;
+    assertBetween("The inbox", { olderThanMs }, 0);
     const before = this.#database.clock.now() - olderThanMs;
     const partitionKey = rows.partitionKey(partition);
     let count = 0;
