@@ -19,6 +19,9 @@ const MESSAGE_HEADER_BYTES = 13;
 const SEGMENT_HEADER_BYTES = 10;
 const CRC_BYTES = 8;
 const SEGMENTS_MAX = 0xffff;
+/** The most that a message may be longer than its content. */
+export const FRAME_BYTES_MAX =
+  MESSAGE_HEADER_BYTES + SEGMENTS_MAX * (SEGMENT_HEADER_BYTES + CRC_BYTES) + CRC_BYTES;
 /** The size that clients use. Content too long for `SEGMENTS_MAX` of them gets longer segments. */
 const SEGMENT_BYTES = 4 * 1_048_576;
 

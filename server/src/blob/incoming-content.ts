@@ -1,5 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { STRUCTURED_BODY, StructuredMessageReader } from "@rowhouse/protocol/structured-message";
+import {
+  FRAME_BYTES_MAX,
+  STRUCTURED_BODY,
+  StructuredMessageReader,
+} from "@rowhouse/protocol/structured-message";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import { md5Header, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
@@ -68,7 +72,10 @@ function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
   const name = "x-ms-structured-content-length";
   const bytes = integerHeader(head, name);
   if (bytes === undefined) throw missingHeader(name);
-  if (bytes > bodyBytes) throw invalidHeader(name, String(bytes));
+  // The length of the content decides whether the body is held whole: the body must not be much longer.
+  if (bytes > bodyBytes || bodyBytes - bytes > FRAME_BYTES_MAX) {
+    throw invalidHeader(name, String(bytes));
+  }
   return bytes;
 }
 
