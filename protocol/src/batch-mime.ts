@@ -202,11 +202,7 @@ class PartReader {
     const urlEnd = line.lastIndexOf(" ");
     this.#method = line.slice(0, Math.max(methodEnd, 0)).toUpperCase();
     this.#url = line.slice(methodEnd, urlEnd).trim();
-    if (
-      !/^[A-Z]{1,20}$/.test(this.#method) ||
-      this.#url === "" ||
-      !/ HTTP\/1\.[01]$/.test(line)
-    ) {
+    if (!/^[A-Z]{1,20}$/.test(this.#method) || this.#url === "" || !/ HTTP\/1\.[01]$/.test(line)) {
       throw invalid("A part has no request line.");
     }
     this.#requestLine = bytes.subarray(at, end);

@@ -207,7 +207,7 @@ export class Front<Context> {
   #deadlineOf({ query, arrivedAt, heldMs }: Request): Deadline | undefined {
     const text = query.get("timeout");
     if (text === undefined || text === "") return undefined;
-    if (!/^\d{1,9}$/.test(text)) {
+    if (!/^\d+$/.test(text)) {
       throw invalidParameter("timeout", text, "A whole number of seconds is expected.");
     }
     const seconds = Number(text);

@@ -43,4 +43,17 @@ describe("A request with a timeout parameter", () => {
       await lab.close();
     }
   });
+
+  it("may name any whole number of seconds, and nothing else", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    for (const timeout of ["999999999", "9999999999", "9".repeat(400)]) {
+      await lab.must("PUT", `/docs/a?timeout=${timeout}`, late(lab, CONTENT));
+    }
+    for (const timeout of ["soon", "-1", "1.5", "1e3", "+1", "%201"]) {
+      const path = `/docs/a?timeout=${timeout}`;
+      await lab.refused("400 InvalidQueryParameterValue", "PUT", path, late(lab, CONTENT));
+    }
+    await lab.close();
+  });
 });
