@@ -7,7 +7,7 @@ import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { BodyRoom } from "@rowhouse/server/http/body-room";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
-import { KEY } from "./storage-wire.ts";
+import { KEY, StorageWire } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 import { until } from "./turns.ts";
 
@@ -32,7 +32,9 @@ for (const lane of ["node", "fast"] as const) {
     const open = () => HttpConnection.open(new URL(server.url));
 
     before(async () => {
-      server = await startLocalServer({ lane, bodyRoom: room });
+      const any = { host: "127.0.0.1", port: 0 };
+      const listen = { blob: any, table: any };
+      server = await startLocalServer({ lane, bodyRoom: room, listen });
       wire = new TableWire({ url: `${server.url}/${name}`, account: name, key: KEY });
       await wire.send("POST", "/Tables", { body: { TableName: "Large" } });
     });
@@ -92,6 +94,24 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
       there.close();
       await roomy.close();
+    });
+
+    it("include lists of blocks, which are streamed but held in memory", async () => {
+      const url = server.urls.blob ?? "";
+      const wire = new StorageWire(url, "application/xml");
+      await wire.send("PUT", "/docs?restype=container");
+      const first = await HttpConnection.open(new URL(url));
+      const body = `<BlockList>${" ".repeat(LARGE)}</BlockList>`;
+      const list = wire.bytes("PUT", "/docs/blob?comp=blocklist", { body });
+      first.write(list.subarray(0, LARGE / 2));
+      await until(() => room.bytes > 0);
+      const larger = { body: body.padEnd(2 * LARGE) };
+      assert.equal((await wire.send("PUT", "/docs/blob?comp=blocklist", larger)).status, 503);
+      first.write(list.subarray(LARGE / 2));
+      assert.equal((await first.answer()).status, 201);
+      assert.equal(room.bytes, 0);
+      first.destroy();
+      wire.close();
     });
 
     it("do not include short ones in chunks, which need no room", async () => {

@@ -149,7 +149,7 @@ export class Front<Context> {
         request.bodySource = request.deadline
           ? new TimedBody(request.source, request.deadline)
           : request.source;
-        break;
+        return this.#passStream(operation, request);
     }
     return this.#passGate(operation, request);
   }
@@ -161,6 +161,13 @@ export class Front<Context> {
     // An anonymous caller must not learn which operations exist.
     if (request.identity.kind === "anonymous") throw refuseStranger(request.verb);
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
+  }
+
+  #passStream(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+    const held = Math.min(request.source.bytes ?? 0, operation.heldBytesMax ?? 0);
+    return held > WHOLE_BYTES_MAX
+      ? this.#options.bodyRoom.hold(held, async () => this.#passGate(operation, request))
+      : this.#passGate(operation, request);
   }
 
   #readBody(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
