@@ -7,6 +7,7 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { APPEND, BLOCK, BlobLab, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
+const OTHER_LEASE = "2f812371-a41d-49e6-b123-f4b542e851c5";
 
 describe("Copy Blob", () => {
   let lab: BlobLab;
@@ -162,9 +163,12 @@ describe("Copy Blob", () => {
     await refused("412 LeaseIdMissing");
     await refused("412 InfiniteLeaseDurationRequired", { "x-ms-lease-id": LEASE });
     await lease("-1");
+    await refused("412 LeaseIdMissing");
+    await refused("412 LeaseIdMismatchWithBlobOperation", { "x-ms-lease-id": OTHER_LEASE });
     await copy("to", { headers: { "x-ms-lease-id": LEASE } });
     const { headers } = await lab.must("HEAD", "/docs/to");
     assert.equal(headers.get("x-ms-lease-state"), "leased");
+    const etag = `${headers.get("etag")}`;
     for (const [given, expected] of [
       [{ "If-None-Match": "*" }, "409 BlobAlreadyExists"],
       [{ "If-Match": '"0x1"' }, "412 ConditionNotMet"],
@@ -173,6 +177,25 @@ describe("Copy Blob", () => {
     ] as const) {
       await refused(expected, { "x-ms-lease-id": LEASE, ...given });
     }
+    assert.equal((await lab.must("HEAD", "/docs/to")).headers.get("etag"), etag);
+    const from = (await lab.must("HEAD", "/docs/from")).headers.get("etag");
+    const met = { "If-Match": etag, "x-ms-source-if-match": `${from}` };
+    await copy("to", { headers: { "x-ms-lease-id": LEASE, ...met } });
+  });
+
+  it("reads a leased source without its lease, and copies no lease", async () => {
+    const headers = {
+      "x-ms-lease-action": "acquire",
+      "x-ms-lease-duration": "-1",
+      "x-ms-proposed-lease-id": LEASE,
+    };
+    await lab.must("PUT", "/docs/from?comp=lease", { headers });
+    await copy("to");
+    const target = (await lab.must("HEAD", "/docs/to")).headers;
+    assert.equal(target.get("x-ms-lease-state"), "available");
+    assert.equal((await lab.must("GET", "/docs/to")).body.toString(), "hello world");
+    const source = (await lab.must("HEAD", "/docs/from")).headers;
+    assert.equal(source.get("x-ms-lease-state"), "leased");
   });
 
   it("accepts any URL of a blob in the same account, and no others", async () => {
@@ -207,6 +230,43 @@ describe("Copy Blob", () => {
       [{ "x-ms-copy-source-tag-option": "COPY" }, "501 NotImplemented"],
     ] as const) {
       await refused(expected, headers);
+    }
+  });
+
+  it("does not take a blob of the cloud account with the same name for its own", async () => {
+    const from = (url: string) => ({ Host: "rowhouse.example", "x-ms-copy-source": url });
+    for (const url of [
+      "https://rowhouse.example/devstoreaccount1/docs/from",
+      "https://devstoreaccount1.blob.rowhouse.example/docs/from",
+    ]) {
+      await lab.must("PUT", "/docs/to", { headers: from(url) });
+    }
+    for (const host of [
+      "devstoreaccount1.blob.core.windows.net",
+      "devstoreaccount1.blob.localhost",
+      "core.windows.net",
+    ]) {
+      for (const path of ["/docs/from", "/devstoreaccount1/docs/from"]) {
+        const headers = from(`https://${host}${path}`);
+        await lab.refused("400 CopyAcrossAccountsNotSupported", "PUT", "/docs/to", { headers });
+      }
+    }
+  });
+
+  it("reads a URL in the style of its host, also if a container has the account's name", async () => {
+    const own = "DevStoreAccount1.blob.rowhouse.example";
+    const Host = own.toLowerCase();
+    await lab.must("PUT", "?restype=container", { headers: { Host } });
+    // In host style, the path begins with the container.
+    await lab.must("PUT", "/docs/from", { headers: { Host, ...BLOCK }, body: "other" });
+    for (const [url, expected] of [
+      [`https://${own}/devstoreaccount1/docs/from`, "other"],
+      [`https://${own}/docs/from`, "hello world"],
+      ["https://rowhouse.example/devstoreaccount1/docs/from", "hello world"],
+    ] as const) {
+      await lab.must("PUT", "/to", { headers: { Host, "x-ms-copy-source": url } });
+      const copied = await lab.must("GET", "/to", { headers: { Host } });
+      assert.equal(copied.body.toString(), expected);
     }
   });
 

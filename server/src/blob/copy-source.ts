@@ -39,27 +39,36 @@ export function copySourceOf(request: WireRequest): CopySource {
   return { url: queryAt === 0 ? url : shown, name: blobNameOf(head), head };
 }
 
-/** The path below the account. Any other URL, here or elsewhere, is of another account. */
+/**
+ * The path below the account. Any other URL, here or elsewhere, is of another account: also one of the cloud
+ * account with this name, which must not be taken for a local blob.
+ */
 function servicePath(request: WireRequest, host: string, path: string): string {
-  const { account } = request;
+  const { account, baseUrl } = request;
+  const label = `${account.name}.blob.`;
+  const segment = `/${account.name}`;
+  const source = host.toLowerCase();
   const own = request.header("host")?.toLowerCase() ?? "";
-  if (path.startsWith(`/${account.name}/`) && isSameServer(host, own, account.name)) {
-    return path.slice(account.name.length + 1);
-  }
-  if (host.toLowerCase().startsWith(`${account.name}.blob.`) && portOf(host) === portOf(own)) {
-    return path;
+  if (isSameServer(without(label, source), without(label, own))) {
+    // The request's own host is read in the request's own style.
+    const isHostStyle = source === own ? !baseUrl.endsWith(segment) : source.startsWith(label);
+    if (isHostStyle) return path;
+    if (path.startsWith(`${segment}/`)) return path.slice(segment.length);
   }
   throw new ServiceError("CopyAcrossAccountsNotSupported");
 }
 
+function without(label: string, host: string): string {
+  return host.startsWith(label) ? host.slice(label.length) : host;
+}
+
 const LOOPBACK = new Set(["127.0.0.1", "localhost", "[::1]"]);
 
-/** Whether it is the request's own host, in either style, or another name of this machine. */
-function isSameServer(host: string, own: string, account: string): boolean {
-  const name = host.toLowerCase();
-  if (name === own || `${account}.blob.${name}` === own) return true;
-  if (portOf(name) !== portOf(own)) return false;
-  return LOOPBACK.has(nameOf(name)) && LOOPBACK.has(nameOf(own));
+/** Whether two hosts, without the account, are the same or both name this machine. */
+function isSameServer(host: string, own: string): boolean {
+  if (host === own) return true;
+  if (portOf(host) !== portOf(own)) return false;
+  return LOOPBACK.has(nameOf(host)) && LOOPBACK.has(nameOf(own));
 }
 
 function portOf(host: string): string {
