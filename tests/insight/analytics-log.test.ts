@@ -81,8 +81,8 @@ describe("The analytics log, as the official client sees it", () => {
         const blob = container.getBlockBlobClient("a;b.txt");
         await blob.upload(STREAMED, STREAMED.length);
         assert.equal(await textOf(new BlobClient(signed(blob))), STREAMED);
-        const stranger = new BlobClient(blob.url);
-        await assert.rejects(textOf(stranger));
+        const anonymous = new BlobClient(blob.url);
+        await assert.rejects(textOf(anonymous));
         await blob.delete();
         const names = [];
         for await (const { name } of client.listContainers()) names.push(name);

@@ -472,10 +472,10 @@ describe("Callers of the official client", () => {
     const container = await newContainer();
     const blob = container.getBlockBlobClient("public.txt");
     await blob.upload("open", 4);
-    const stranger = new BlobClient(blob.url);
-    await rejects(stranger.download(), 404, "ResourceNotFound");
+    const anonymous = new BlobClient(blob.url);
+    await rejects(anonymous.download(), 404, "ResourceNotFound");
     await container.setAccessPolicy("blob");
-    assert.equal((await stranger.downloadToBuffer()).toString(), "open");
+    assert.equal((await anonymous.downloadToBuffer()).toString(), "open");
     const list = new ContainerClient(container.url).listBlobsFlat();
     await rejects(list.next(), 404, "ResourceNotFound");
     await container.setAccessPolicy("container");

@@ -13,7 +13,7 @@ export interface BlobSample {
   /** Letters of a blob's or container's SAS, each sufficient alone; undefined if no such SAS suffices. */
   readonly service: string | undefined;
   /** The public access level that permits it without credentials. */
-  readonly strangers?: "blob" | "container";
+  readonly anonymousLevel?: "blob" | "container";
 }
 
 const BLOCK_BLOB = { "x-ms-blob-type": "BlockBlob" };
@@ -66,7 +66,7 @@ export const CONTAINER_SAMPLES: readonly BlobSample[] = [
     path: "/docs?restype=container",
     account: { type: "c", letters: "r" },
     service: undefined,
-    strangers: "container",
+    anonymousLevel: "container",
   },
   {
     name: "GetContainerMetadata",
@@ -74,7 +74,7 @@ export const CONTAINER_SAMPLES: readonly BlobSample[] = [
     path: "/docs?restype=container&comp=metadata",
     account: { type: "c", letters: "r" },
     service: undefined,
-    strangers: "container",
+    anonymousLevel: "container",
   },
   {
     name: "SetContainerMetadata",
@@ -119,7 +119,7 @@ export const CONTAINER_SAMPLES: readonly BlobSample[] = [
     path: "/docs?restype=container&comp=list",
     account: { type: "c", letters: "l" },
     service: "l",
-    strangers: "container",
+    anonymousLevel: "container",
   },
 ];
 
@@ -139,7 +139,7 @@ export const BLOB_SAMPLES: readonly BlobSample[] = [
     path: "/docs/a",
     account: { type: "o", letters: "r" },
     service: "r",
-    strangers: "blob",
+    anonymousLevel: "blob",
   },
   {
     name: "GetBlobProperties",
@@ -147,7 +147,7 @@ export const BLOB_SAMPLES: readonly BlobSample[] = [
     path: "/docs/a",
     account: { type: "o", letters: "r" },
     service: "r",
-    strangers: "blob",
+    anonymousLevel: "blob",
   },
   {
     name: "GetBlobMetadata",
@@ -155,7 +155,7 @@ export const BLOB_SAMPLES: readonly BlobSample[] = [
     path: "/docs/a?comp=metadata",
     account: { type: "o", letters: "r" },
     service: "r",
-    strangers: "blob",
+    anonymousLevel: "blob",
   },
   {
     name: "SetBlobMetadata",
@@ -224,7 +224,7 @@ export const BLOB_SAMPLES: readonly BlobSample[] = [
     path: "/docs/a?comp=blocklist",
     account: { type: "o", letters: "r" },
     service: "r",
-    strangers: "blob",
+    anonymousLevel: "blob",
   },
   {
     name: "AppendBlock",

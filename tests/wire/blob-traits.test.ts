@@ -109,7 +109,7 @@ it("The answer to HEAD of a blob has no body, even with empty parameters in the 
 });
 
 for (const sample of SAMPLES) {
-  const { account, service, strangers } = sample;
+  const { account, service, anonymousLevel } = sample;
 
   describe(sample.name, () => {
     it("needs an account SAS with its permission, resource type and service", async () => {
@@ -153,7 +153,7 @@ for (const sample of SAMPLES) {
           headers,
           sas: "",
         });
-        if (strangers && (level === strangers || level === "container")) {
+        if (anonymousLevel && (level === anonymousLevel || level === "container")) {
           assert.equal(answer.status, 200, level);
         } else if (isRead) {
           assertStorageRefusedOrHead(answer, 404, "ResourceNotFound");
@@ -226,8 +226,8 @@ describe("Get Account Information", () => {
     const sas = blobSas({ container: "docs", sp: "d" });
     const answer = await wire.send("GET", "/docs?restype=account&comp=properties", { sas });
     assert.equal(answer.status, 200);
-    const stranger = await wire.send("GET", "/?restype=account&comp=properties", { sas: "" });
-    assertStorageRefused(stranger, 404, "ResourceNotFound");
+    const anonymous = await wire.send("GET", "/?restype=account&comp=properties", { sas: "" });
+    assertStorageRefused(anonymous, 404, "ResourceNotFound");
   });
 });
 

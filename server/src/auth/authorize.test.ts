@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Access } from "../operation.ts";
-import { authorize, permitsKey, permitsTable, refuseStranger } from "./authorize.ts";
+import { authorize, permitsKey, permitsTable, refuseAnonymous } from "./authorize.ts";
 import { blobAuth, queueAuth, tableAuth } from "./dialect.ts";
 import type { Identity, SasKeyRange } from "./identity.ts";
 import { type RequestSketch, refusalOf, sketchRequest } from "./test-request.ts";
@@ -173,7 +173,7 @@ describe("an anonymous caller", () => {
     for (const verb of ["GET", "HEAD"]) {
       const error = denied({ kind: "anonymous" }, QUERY, {}, `${verb} /x`);
       assert.deepEqual([error.code, error.status], ["ResourceNotFound", 404]);
-      assert.equal(refuseStranger(verb).code, "ResourceNotFound");
+      assert.equal(refuseAnonymous(verb).code, "ResourceNotFound");
     }
   });
 

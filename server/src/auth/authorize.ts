@@ -12,7 +12,7 @@ import { namedVersion } from "./named-version.ts";
 /**
  * Decides whether the caller may perform an operation. Runs before the body is read; the services
  * themselves make the decisions that depend on data (key ranges, public containers), with
- * `permitsKey` and `refuseStranger`.
+ * `permitsKey` and `refuseAnonymous`.
  * @throws ServiceError, the first that applies in the order of the reference.
  */
 export function authorize(
@@ -39,7 +39,7 @@ export function authorize(
       authorizeBearer(identity, access);
       break;
     case "anonymous":
-      if (access.anonymous !== true) throw refuseStranger(head.verb);
+      if (access.anonymous !== true) throw refuseAnonymous(head.verb);
   }
 }
 
@@ -98,7 +98,7 @@ function grants(permissions: string, alternatives: readonly string[]): boolean {
 }
 
 /** The error for a caller without credentials: a read must not reveal whether a resource exists. */
-export function refuseStranger(verb: string): ServiceError {
+export function refuseAnonymous(verb: string): ServiceError {
   return verb === "GET" || verb === "HEAD"
     ? new ServiceError("ResourceNotFound")
     : noAuthenticationInformation();

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { refuseStranger } from "../auth/authorize.ts";
+import { refuseAnonymous } from "../auth/authorize.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
@@ -49,20 +49,20 @@ export function checkMayReplace(request: WireRequest, { record }: BlobState): vo
   }
 }
 
-/** What reads by strangers need. */
+/** What reads by anonymous callers need. */
 export interface Readable {
   readonly blobs: BlobStore;
   readonly catalog: Catalog<ContainerValue>;
-  /** Whether strangers may read anything at all. */
+  /** Whether anonymous callers may read anything at all. */
   readonly allowsPublicAccess: boolean;
 }
 
 /**
- * Reads the state of a blob for any caller. Strangers cannot distinguish a missing container from a private
- * one.
+ * Reads the state of a blob for any caller. Anonymous callers cannot distinguish a missing
+ * container from a private one.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
-export async function readForAnyone(
+export async function readForCaller(
   { blobs, allowsPublicAccess }: Readable,
   name: BlobName,
   request: WireRequest,
@@ -75,17 +75,17 @@ export async function readForAnyone(
     return state;
   } catch (error) {
     if (error instanceof ServiceError && error.code === "ContainerNotFound") {
-      throw refuseStranger(request.verb);
+      throw refuseAnonymous(request.verb);
     }
     throw error;
   }
 }
 
 /**
- * Finds a container for any caller. Strangers cannot distinguish a missing container from a private one.
+ * Finds a container for any caller. Anonymous callers cannot distinguish a missing container from a private one.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
-export async function findForAnyone(
+export async function findForCaller(
   { allowsPublicAccess, blobs, catalog }: Readable,
   name: string,
   request: WireRequest,
@@ -93,7 +93,7 @@ export async function findForAnyone(
   if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
   checkNotForbidden(allowsPublicAccess);
   const named = await catalog.find(request.account.name, name);
-  if (!named) throw refuseStranger(request.verb);
+  if (!named) throw refuseAnonymous(request.verb);
   checkPublic(named.value.publicAccess, "container", request);
   return named;
 }
@@ -109,7 +109,7 @@ export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
 }
 
 /**
- * Strangers may read only what a container's public access opens to them.
+ * Anonymous callers may read only what a container's public access opens to them.
  * @throws ServiceError ResourceNotFound, so that they do not learn what exists.
  */
 function checkPublic(
@@ -117,7 +117,7 @@ function checkPublic(
   wanted: PublicAccess,
   { verb }: WireRequest,
 ): void {
-  if (access !== "container" && access !== wanted) throw refuseStranger(verb);
+  if (access !== "container" && access !== wanted) throw refuseAnonymous(verb);
 }
 
 /** @throws ServiceError PublicAccessNotPermitted */

@@ -85,7 +85,7 @@ export function blobService(context: BlobContext): Service<BlobContext> {
     context,
     dialect: blobAuth,
     hasSecondary: false,
-    versionForStrangers: NEWEST_VERSION,
+    versionForUnauthenticated: NEWEST_VERSION,
     starCredentials: true,
     locate: locateBlob,
     methodOf: blobMethodOf,
@@ -98,7 +98,7 @@ export function blobService(context: BlobContext): Service<BlobContext> {
 }
 
 /**
- * A request without a version gets the account's default version; without a default, strangers get the
+ * A request without a version gets the account's default version; without a default, anonymous callers get the
  * newest.
  */
 function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
@@ -107,8 +107,8 @@ function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
     properties.get(head.account.name, head.arrivedAt),
     ({ defaultServiceVersion }) => {
       if (defaultServiceVersion !== undefined) return defaultServiceVersion;
-      const isStranger = head.header("authorization") === undefined;
-      return isStranger ? NEWEST_VERSION : versionOf(head, blobAuth);
+      const isAnonymous = head.header("authorization") === undefined;
+      return isAnonymous ? NEWEST_VERSION : versionOf(head, blobAuth);
     },
   );
 }

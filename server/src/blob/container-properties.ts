@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
-import { findForAnyone } from "./blob-access.ts";
+import { findForCaller } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import type { ContainerValue } from "./container-value.ts";
@@ -91,13 +91,13 @@ export function containerInputOf(request: WireRequest): ContainerInput {
   return { name: containerNameOf(request), leaseId: leaseIdOf(request) };
 }
 
-/** @throws ServiceError ContainerNotFound, 412 of leases; see `findForAnyone`. */
+/** @throws ServiceError ContainerNotFound, 412 of leases; see `findForCaller`. */
 export async function readContainer(
   context: BlobContext,
   { name, leaseId }: ContainerInput,
   request: WireRequest,
 ): Promise<ContainerValue> {
-  const { value } = await findForAnyone(context, name, request);
+  const { value } = await findForCaller(context, name, request);
   checkLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
   return value;
 }

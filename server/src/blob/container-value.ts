@@ -7,11 +7,11 @@ export interface ContainerValue {
   /** Microseconds since 1970; see `validators.ts`. */
   readonly modified: number;
   readonly metadata: Metadata;
-  /** What strangers may read; absent: nothing. */
+  /** What anonymous callers may read; absent: nothing. */
   readonly publicAccess?: PublicAccess | undefined;
   readonly policies: readonly AccessPolicy[];
   readonly lease?: Lease | undefined;
 }
 
-/** Strangers may read blobs whose names they know, or also list them. */
+/** Anonymous callers may read blobs whose names they know, or also list them. */
 export type PublicAccess = "blob" | "container";

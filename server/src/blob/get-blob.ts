@@ -8,7 +8,7 @@ import {
 import { CallTime } from "../engine/call-time.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
+import { READ_ACCESS, readForCaller } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeaders, checkOverrides } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
@@ -157,7 +157,7 @@ export async function readBlob(
   input: ReadBlobInput,
   request: WireRequest,
 ): Promise<CommittedBlob> {
-  const { record } = await readForAnyone(context, input.name, request);
+  const { record } = await readForCaller(context, input.name, request);
   const { blob } = record;
   if (blob === undefined) throw new ServiceError("BlobNotFound");
   checkReadConditions(input.conditions, blob.modified);

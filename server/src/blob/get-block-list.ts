@@ -1,12 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { refuseStranger } from "../auth/authorize.ts";
+import { refuseAnonymous } from "../auth/authorize.ts";
 import { CallTime } from "../engine/call-time.ts";
 import type { Engine } from "../engine/engine.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
-import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
+import { READ_ACCESS, readForCaller } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
@@ -67,10 +67,10 @@ async function readLists(
   request: WireRequest,
 ): Promise<GetBlockListOutput | undefined> {
   const { blobs, engine } = context;
-  const { record } = await readForAnyone(context, name, request);
+  const { record } = await readForCaller(context, name, request);
   const { blob, draft } = record;
   if (which !== "committed" && request.identity.kind === "anonymous") {
-    throw refuseStranger(request.verb);
+    throw refuseAnonymous(request.verb);
   }
   if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
   if (blob !== undefined) {

@@ -2,7 +2,7 @@ import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
 import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
-import { findForAnyone } from "./blob-access.ts";
+import { findForCaller } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type BlobPage, type BlobPageEntry, readBlobPage } from "./blob-page.ts";
 import type { CommittedBlob, CopyFacts } from "./blob-record.ts";
@@ -62,7 +62,7 @@ export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
 
   async run(context, input, request) {
     const { blobs, engine } = context;
-    const container = await findForAnyone(context, input.container, request);
+    const container = await findForCaller(context, input.container, request);
     const page = await readBlobPage(engine, {
       ...input,
       partition: blobs.partition(request.account.name, container),

@@ -29,7 +29,7 @@ export interface BlobServiceOptions extends Foundation {
   readonly auth: AuthRules;
   /** Where large contents are stored; by default in rows of the engine. */
   readonly contents?: ContentStore | undefined;
-  /** Whether containers may be opened to strangers. Default true. */
+  /** Whether containers may be opened to anonymous callers. Default true. */
   readonly allowsPublicAccess?: boolean | undefined;
 }
 

@@ -3,7 +3,7 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Accounts } from "../auth/accounts.ts";
 import type { AuthContext, AuthRules } from "../auth/auth-context.ts";
 import { authenticate } from "../auth/authenticate.ts";
-import { authorize, refuseStranger } from "../auth/authorize.ts";
+import { authorize, refuseAnonymous } from "../auth/authorize.ts";
 import type { Identity } from "../auth/identity.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock, Stopwatch } from "../clock.ts";
@@ -26,7 +26,7 @@ import { RequestIds } from "./request-id.ts";
 import { Router } from "./router.ts";
 import type { Service } from "./service.ts";
 import { checkDeadline, type Deadline, TimedBody } from "./timed-body.ts";
-import { versionForStranger, versionOfRefused } from "./version.ts";
+import { sentVersionOr, versionOfRefused } from "./version.ts";
 
 export interface FrontOptions {
   readonly accounts: Accounts;
@@ -159,7 +159,7 @@ export class Front<Context> {
     if (operation) return operation;
     if (!KNOWN_VERBS.has(request.method)) throw new ServiceError("InvalidHttpVerb");
     // An anonymous caller must not learn which operations exist.
-    if (request.identity.kind === "anonymous") throw refuseStranger(request.verb);
+    if (request.identity.kind === "anonymous") throw refuseAnonymous(request.verb);
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
   }
 
@@ -260,7 +260,7 @@ export class Front<Context> {
     const headers = [...response.headers];
     headers.push("x-ms-request-id", request.requestId, "Date", this.#date.at(request.arrivedAt));
     headers.push("Server", this.#service.product);
-    const version = request.version || this.#versionForStranger(request);
+    const version = request.version || this.#versionForUnauthenticated(request);
     if (version !== undefined) headers.push("x-ms-version", version);
     const echo = request.clientRequestId;
     if (echo !== undefined && version !== undefined) headers.push("x-ms-client-request-id", echo);
@@ -279,9 +279,9 @@ export class Front<Context> {
     }
   }
 
-  #versionForStranger(request: Request): string | undefined {
-    const { versionForStrangers } = this.#service;
-    return versionForStrangers && versionForStranger(request, versionForStrangers);
+  #versionForUnauthenticated(request: Request): string | undefined {
+    const { versionForUnauthenticated } = this.#service;
+    return versionForUnauthenticated && sentVersionOr(request, versionForUnauthenticated);
   }
 
   #observe(request: Request, response: WireResponse, refusal: ServiceError | undefined): void {

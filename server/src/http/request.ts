@@ -39,7 +39,7 @@ export class Request implements WireRequest {
   baseUrl = "";
   location = NOWHERE;
   located = false;
-  /** Why the path names no resource. Thrown after authentication, so that it reveals nothing to strangers. */
+  /** Why the path names no resource. Thrown after authentication: anonymous callers learn nothing. */
   misplaced: unknown = undefined;
   // Authentication.
   identity: Identity = { kind: "anonymous" };

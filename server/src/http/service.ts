@@ -25,7 +25,7 @@ export interface Service<Context = unknown> {
    * The `x-ms-version` sent to callers that named no version, if the service sends that header and the
    * client's request id to everyone. Undefined: only authenticated callers get the two.
    */
-  readonly versionForStrangers: string | undefined;
+  readonly versionForUnauthenticated: string | undefined;
 
   /** Reads the path below the account. Pure. @throws ServiceError for a path that names nothing. */
   locate(servicePath: string, query: Query): Location;

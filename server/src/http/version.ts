@@ -34,10 +34,9 @@ function isServed(version: string, dialect: AuthDialect): boolean {
 }
 
 /**
- * The version in the answer to a caller that was not served: the caller's if it is a valid one, else
- * `otherwise`.
+ * The version in the answer to a caller that was not served: the one it sent if that is valid, else `otherwise`.
  */
-export function versionForStranger(head: Pick<RequestHead, "header">, otherwise: string): string {
+export function sentVersionOr(head: Pick<RequestHead, "header">, otherwise: string): string {
   const header = head.header("x-ms-version");
   return header !== undefined && isProtocolVersion(header) ? header : otherwise;
 }

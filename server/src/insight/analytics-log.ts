@@ -60,7 +60,7 @@ export class AnalyticsLog {
     response: LoggedResponse,
   ): void {
     const kind = kindOf(request.method);
-    if (!logging[kind] || isFailedStranger(record, request)) return;
+    if (!logging[kind] || isFailedAnonymous(record, request)) return;
     const line = printLogLine(record, request, response);
     const bytes = line.length + ENTRY_BYTES;
     if (line.length > LINE_LENGTH_MAX || this.#waitingBytes + bytes > WAITING_BYTES_MAX) {
@@ -120,7 +120,7 @@ function kindOf(method: string): LogKind {
 }
 
 /** For anonymous requests the service logs only successes, and server errors. */
-function isFailedStranger({ caller, status }: RequestRecord, request: LoggedRequest): boolean {
+function isFailedAnonymous({ caller, status }: RequestRecord, request: LoggedRequest): boolean {
   if (caller !== "anonymous" || status < 400 || status >= 500) return false;
   return request.header("authorization") === undefined && !/(?:^|&)sig=/i.test(request.query.raw);
 }

@@ -64,8 +64,8 @@ export function printLogLine(
 }
 
 /**
- * The outcome as in the metrics tables, except that authorization errors of strangers are not called
- * anonymous.
+ * The outcome as in the metrics tables, except that authorization errors of callers without credentials are
+ * not called anonymous.
  */
 function statusOf(record: RequestRecord): string {
   const outcome = outcomeOf(record);

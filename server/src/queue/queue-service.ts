@@ -56,7 +56,7 @@ export function queueService(context: QueueContext): Service<QueueContext> {
     context,
     dialect: queueAuth,
     hasSecondary: false,
-    versionForStrangers: NEWEST_VERSION,
+    versionForUnauthenticated: NEWEST_VERSION,
     starCredentials: true,
     locate: locateQueue,
     methodOf: queueMethodOf,

@@ -64,7 +64,7 @@ export function tableService(context: TableContext): Service<TableContext> {
     context,
     dialect: tableAuth,
     hasSecondary: true,
-    versionForStrangers: undefined,
+    versionForUnauthenticated: undefined,
     starCredentials: false,
     locate: locateTable,
     methodOf: (head) => methodOf(head.verb, tunnelledIn(head)),
