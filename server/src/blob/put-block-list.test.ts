@@ -114,19 +114,25 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
-  it("either keep or drop a block that races a list without it", async () => {
-    for (let round = 0; round < 20; round++) {
-      const name = `race-${round}`;
-      await putBlock(name, "AAAA", "1");
-      const [, list] = await Promise.all([
-        putBlock(name, "BBBB", "2"),
-        putList(name, "<Latest>AAAA</Latest>"),
-      ]);
-      // In either order: the list dropped the block, or the block is still uncommitted.
-      assert.equal(list, undefined);
-      const left = await lab.must("GET", `/docs/${name}?comp=blocklist&blocklisttype=uncommitted`);
-      assert.match(left.body.toString(), /<UncommittedBlocks( \/>|><Block><Name>BBBB)/);
-    }
+  it("drop a block that is put between the reading of a list without it and its commit", async () => {
+    await putBlock("before", "AAAA", "1");
+    beforeNextCommit(() => putBlock("before", "BBBB", "2"));
+    await putList("before", "<Latest>AAAA</Latest>");
+    assert.equal(await textOf("before"), "1");
+    assert.match(await blocksOf("before"), /<UncommittedBlocks \/>/);
+    await refusedList("400 InvalidBlockList", "before", "<Uncommitted>BBBB</Uncommitted>");
+    await lab.assertTidy();
+  });
+
+  it("keep a block that commits after a list without it", async () => {
+    await putBlock("after", "AAAA", "1");
+    beforeNextCommit(() => putList("after", "<Latest>AAAA</Latest>"));
+    await putBlock("after", "BBBB", "2");
+    assert.equal(await textOf("after"), "1");
+    const uncommitted = "<UncommittedBlocks><Block><Name>BBBB</Name><Size>1</Size></Block></";
+    assert.ok((await blocksOf("after")).includes(uncommitted));
+    await putList("after", "<Committed>AAAA</Committed><Uncommitted>BBBB</Uncommitted>");
+    assert.equal(await textOf("after"), "12");
     await lab.assertTidy();
   });
 
@@ -136,12 +142,7 @@ describe("Put Block and Put Block List", () => {
     const put = (by: BlobLab, fill: string) =>
       by.must("PUT", "/docs/r?comp=block&blockid=AAAA", { body: Buffer.alloc(200_000, fill) });
     await put(lab, "1");
-    const commit = engine.commit.bind(engine);
-    engine.commit = async (write) => {
-      engine.commit = commit;
-      await put(other, "2");
-      return commit(write);
-    };
+    beforeNextCommit(() => put(other, "2"));
     const body = "<BlockList><Latest>AAAA</Latest></BlockList>";
     await lab.must("PUT", "/docs/r?comp=blocklist", { body });
     await other.service.collector.collect();
@@ -212,6 +213,21 @@ describe("Put Block and Put Block List", () => {
 async function putBlock(name: string, id: string, body: string): Promise<void> {
   const path = `/docs/${name}?comp=block&blockid=${encodeURIComponent(id)}`;
   await lab.must("PUT", path, { body });
+}
+
+/** Runs a whole request just before the first commit of the next one. */
+function beforeNextCommit(step: () => Promise<unknown>): void {
+  const { engine } = lab;
+  const commit = engine.commit.bind(engine);
+  engine.commit = async (write) => {
+    engine.commit = commit;
+    await step();
+    return commit(write);
+  };
+}
+
+async function blocksOf(name: string): Promise<string> {
+  return (await lab.must("GET", `/docs/${name}?comp=blocklist&blocklisttype=all`)).body.toString();
 }
 
 async function putList(name: string, blocks: string): Promise<void> {
