@@ -32,7 +32,7 @@ async function isArchived(db: Database, { queues }: Memory) {
 }
 
 describe("the archive sample", () => {
-  it("moves an employee in the requests documented", async () => {
+  it("moves an employee in the documented number of requests", async () => {
     const db = connect(memory());
     await before(db);
     const { requests } = await db.metered(async (metered) => {
@@ -47,7 +47,7 @@ describe("the archive sample", () => {
     assert.equal(requests, 10);
   });
 
-  it("is finished after a crash at any request", async () => {
+  it("finishes after a crash at any request", async () => {
     const run = async (db: Database) => {
       await start(db);
       await worker(db).drain();
@@ -63,7 +63,7 @@ describe("the archive sample", () => {
     });
   });
 
-  it("loses no concurrent edit, and no reader ever finds the employee nowhere", async () => {
+  it("loses no concurrent edit, and a reader always finds the employee in one of the tables", async () => {
     await interleave({
       before: async (db) => {
         await before(db);
@@ -90,7 +90,7 @@ describe("the archive sample", () => {
     });
   });
 
-  it("leaves an employee alone who was hired again while a worker stalled", async () => {
+  it("leaves an employee alone who was rehired while a worker was stalled", async () => {
     await interleave({
       before: async (db) => {
         await before(db);

@@ -10,7 +10,7 @@ const many = (count: number, value: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => value(i));
 
 describe("advice on an index", () => {
-  it("keeps one that finds few rows of many", async () => {
+  it("is to keep an index whose lookups find few rows of many", async () => {
     const rows = many(5000, (i) => `town${i % 2500}`);
     const advice = await advise(rows, { valueIn, workload: busy });
     assert.equal(advice.verdict, "keep");
@@ -18,7 +18,7 @@ describe("advice on an index", () => {
     assert.deepEqual([advice.sampled, advice.distinct, advice.entriesPerValue], [5000, 2500, 2]);
   });
 
-  it("drops one that no query uses, and one of few values", async () => {
+  it("is to drop an index that no query uses, or that has few values", async () => {
     const towns = many(5000, (i) => `town${i}`);
     const unused = await advise(towns, { valueIn, workload: { reads: 0, writes: 5 } });
     assert.deepEqual([unused.verdict, unused.reasons], ["drop", ["no query uses it"]]);
@@ -28,7 +28,7 @@ describe("advice on an index", () => {
     assert.match(coarse.reasons[0]!, /3 values in 5000 rows/);
   });
 
-  it("drops one whose writes cost more than its lookups save", async () => {
+  it("is to drop an index whose writes cost more than its lookups save", async () => {
     const rows = many(5000, (i) => `town${i}`);
     const options = { valueIn, isCovering: true };
     const verdict = async (writes: number) =>
@@ -36,7 +36,7 @@ describe("advice on an index", () => {
     assert.deepEqual(await Promise.all([39, 40, 41].map(verdict)), ["keep", "keep", "drop"]);
   });
 
-  it("leaves out a value that is cheaper to scan for", async () => {
+  it("is to leave a value out of the index if scanning for it is cheaper", async () => {
     const rows = many(10_000, (i) => (i % 10 === 0 ? `rare${i}` : "common"));
     const advice = await advise(rows, { valueIn, workload: busy });
     assert.equal(advice.verdict, "sparse");
@@ -49,7 +49,7 @@ describe("advice on an index", () => {
     assert.equal(covering.verdict, "keep");
   });
 
-  it("drops one that would not pay even without its commonest value", async () => {
+  it("is to drop an index that would not pay even without its commonest value", async () => {
     const genders = many(10_000, (i) => (i % 10 < 6 ? "m" : "f"));
     const coarse = await advise(genders, { valueIn, workload: busy });
     assert.equal(coarse.verdict, "drop");
@@ -62,7 +62,7 @@ describe("advice on an index", () => {
     assert.equal((await advise(flags, { valueIn, workload: busy })).verdict, "sparse");
   });
 
-  it("reads no more than the sample, and counts each value of a list once", async () => {
+  it("stops reading after the sample, and counts each value of a list once", async () => {
     let read = 0;
     async function* rows() {
       for (;;) yield ++read;
@@ -79,7 +79,7 @@ describe("advice on an index", () => {
     );
   });
 
-  it("is given for any rows, none included, and its numbers agree with a count", async () => {
+  it("is given for any rows, even none, and its numbers agree with a count of them", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.option(fc.constantFrom("a", "b", "c"), { nil: undefined })),
@@ -98,7 +98,7 @@ describe("advice on an index", () => {
     );
   });
 
-  it("refuses numbers that make no sense", async () => {
+  it("refuses a sample size of 0 and negative counts", async () => {
     for (const options of [{ sampleMax: 0 }, { workload: { reads: -1, writes: 0 } }]) {
       await assert.rejects(advise(["a"], { valueIn, workload: busy, ...options }), (error) =>
         isTableError(error, "validation-failed"),

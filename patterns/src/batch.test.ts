@@ -44,7 +44,7 @@ function fill(b: BatchPlan, meter: string, count: number, text?: string): void {
 }
 
 describe("a batch", () => {
-  it("takes as many transactions as the operations need", async () => {
+  it("uses as many transactions as the operations need", async () => {
     for (const [count, requests] of [
       [0, 0],
       [1, 1],
@@ -62,7 +62,7 @@ describe("a batch", () => {
     }
   });
 
-  it("cuts at nine tenths of the payload limit", async () => {
+  it("starts a new transaction at nine tenths of the payload limit", async () => {
     const { db } = await open();
     const text = "x".repeat(30_000);
     const usage = await db.metered((metered) => batch(metered, (b) => fill(b, "a", 100, text)));
@@ -73,7 +73,7 @@ describe("a batch", () => {
     assert.deepEqual([wide.requests, wide.result.every(({ ok }) => ok)], [2, true]);
   });
 
-  it("keeps results in the order planned, whichever operation is at fault", async () => {
+  it("returns results in the planned order, whichever operation fails", async () => {
     for (const culprit of [0, 1, 50, 99, 100, 149]) {
       const { db, readings } = await open();
       await readings.insert({ meter: "a", id: culprit });
@@ -86,7 +86,7 @@ describe("a batch", () => {
     }
   });
 
-  it("gives each entity its own ETag, also where entries are committed with it", async () => {
+  it("returns the ETag of each entity, even if index entries are committed with it", async () => {
     const Sorted = entity("Reading", {
       version: 1,
       fields: { meter: f.string(), id: f.int32() },
@@ -105,7 +105,7 @@ describe("a batch", () => {
     );
   });
 
-  it("stops a partition, or goes on with its next chunk", async () => {
+  it("stops a partition after a failure, goes on with its next chunk, or isolates the operation", async () => {
     const failures = async (onError: BatchOptions["onError"] & string) => {
       const { db, readings } = await open();
       await readings.insert({ meter: "a", id: 5 });
@@ -118,7 +118,7 @@ describe("a batch", () => {
     );
   });
 
-  it("stops a partition at an operation whose entries cannot be told, and no other", async () => {
+  it("treats an operation whose index entries cannot be computed as a failure in its own partition only", async () => {
     const Picky = entity("Picky", {
       version: 1,
       fields: { meter: f.string(), id: f.int32() },
@@ -151,7 +151,7 @@ describe("a batch", () => {
     assert.deepEqual(await succeeded("isolate"), [true, false, true, true]);
   });
 
-  it("keeps the order of operations on one row", async () => {
+  it("applies operations on one row in their order", async () => {
     const { db, readings } = await open();
     await batch(db, (b) => {
       b.upsert(Reading, { meter: "a", id: 1, text: "first" });
@@ -161,7 +161,7 @@ describe("a batch", () => {
     assert.equal((await readings.get({ meter: "a", id: 1 }))?.text, "last");
   });
 
-  it("is all or nothing in mode atomic, and refused before sending when it cannot be", async () => {
+  it("in mode atomic, is refused before anything is sent if it exceeds one transaction", async () => {
     const { db, readings } = await open();
     await assert.rejects(
       batch(db, (b) => fill(b, "a", 101), {
@@ -181,7 +181,7 @@ describe("a batch", () => {
     assert.equal((await readings.range({ meter: "a" }).all()).length, 0);
   });
 
-  it("commits an entity together with its index entries", async () => {
+  it("commits entities together with their index entries", async () => {
     const { db } = await open();
     const usage = await db.metered((metered) =>
       batch(metered, (b) => {
@@ -192,7 +192,7 @@ describe("a batch", () => {
     assert.equal((await db.open(Tagged).by.tag.range({ meter: "a", tag: "t" }).all()).length, 60);
   });
 
-  it("names the value or the key that another entity has, in every mode", async () => {
+  it("names the value or key that another entity holds, in every mode", async () => {
     const { db } = await open();
     await db.createTables(Badge);
     const owner = { meter: "a", id: 9, serial: "taken" };
@@ -233,7 +233,7 @@ describe("a batch", () => {
     indexes: { tag: listIndex({ row: [k.lit("tag"), k.str("tag")], property: "IDs" }) },
   });
 
-  it("repeats what lost a race, though something else of its chunk is refused, unless that stops it", async () => {
+  it("retries an operation that lost a race, even if another in its chunk is refused, unless that stops the partition", async () => {
     const outcomes = async (onError: NonNullable<BatchOptions["onError"]>) => {
       const backend = memory();
       const others = connect(backend);
@@ -263,7 +263,7 @@ describe("a batch", () => {
     assert.deepEqual(await outcomes("stop"), [false, false]);
   });
 
-  it("blames none of its operations for what the service cannot do, and sends the rest of them once", async () => {
+  it("isolates no operation when the service refuses every commit, and sends the chunk once", async () => {
     const { db: plain } = await open();
     const faults = withFaults(({ method }) =>
       method === "commit" ? { kind: "refuse", status: 501, code: "NotImplemented" } : undefined,
@@ -277,7 +277,7 @@ describe("a batch", () => {
     assert.ok(result.every((each) => !each.ok && isRefusal(each.error, 501)));
   });
 
-  it("adds to one list what it holds, and what others add to it meanwhile", async () => {
+  it("adds its members to a list that other writers extend meanwhile", async () => {
     for (const onError of ["isolate", "continue", "stop"] as const) {
       const backend = memory();
       const others = connect(backend);
@@ -312,7 +312,7 @@ describe("a batch", () => {
     }
   });
 
-  it("makes the entries of an index that is built meanwhile", async () => {
+  it("writes the entries of an index that is built meanwhile", async () => {
     const backend = memory();
     const operator = connect(backend);
     await operator.createTables(Tagged);
@@ -337,7 +337,7 @@ describe("a batch", () => {
     assert.deepEqual([entities, missing], [300, 0]);
   });
 
-  it("refuses to write blindly what indexes follow", async () => {
+  it("refuses blind deletes and upserts of an indexed entity", async () => {
     const { db } = await open();
     const blind = Tagged as unknown as typeof Reading;
     for (const plan of [
@@ -348,7 +348,7 @@ describe("a batch", () => {
     }
   });
 
-  it("writes all of it, however many partitions it is to write at once", async () => {
+  it("writes every partition, whatever the number written in parallel", async () => {
     for (const parallel of [1, Number.POSITIVE_INFINITY]) {
       const backend = memory();
       const db = connect(backend);
@@ -365,7 +365,7 @@ describe("a batch", () => {
     }
   });
 
-  it("does not take rows that were never there for rows it deleted", async () => {
+  it("reports deletes of missing rows as failed, although the first attempt got no answer", async () => {
     const backend = memory();
     const db = connect(backend);
     await db.createTables(Reading);
@@ -382,7 +382,7 @@ describe("a batch", () => {
     assert.deepEqual((await backend.tables.query("Reading", {})).entities, []);
   });
 
-  it("knows that it deleted when the answer was lost", async () => {
+  it("reports deletes as done if only their answer was lost", async () => {
     const backend = memory();
     const db = connect(backend);
     await db.createTables(Reading);

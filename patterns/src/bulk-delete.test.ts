@@ -36,7 +36,7 @@ async function left({ tables }: Memory): Promise<string[]> {
 const OTHERS = ["ann 049999", "ann 06", `bob ${rowKey(0)}`];
 
 describe("a bulk delete", () => {
-  it("deletes a range and nothing beside it, for a request a page and one for a hundred rows", async () => {
+  it("deletes exactly the rows in its range, with one request for each page and each hundred rows", async () => {
     for (const [count, requests] of [
       [0, 1],
       [99, 2],
@@ -53,7 +53,7 @@ describe("a bulk delete", () => {
     }
   });
 
-  it("is run again after a crash at any request", async () => {
+  it("finishes when run again after a crash at any request", async () => {
     const crashes = await crashEverywhere((db) => bulkDelete(db, TABLE, IN_MAY), {
       backend: () => memory({ pageEntitiesMax: 3 }),
       before: (db) => fill(db, 8),
@@ -71,7 +71,7 @@ describe("a bulk delete", () => {
     assert.equal(crashes, 2 * 6);
   });
 
-  it("counts right although answers get lost", async () => {
+  it("counts the deleted rows correctly if answers are lost", async () => {
     let deleted = 0;
     const lost = await loseEveryAnswer(
       async (db) => {
@@ -88,7 +88,7 @@ describe("a bulk delete", () => {
     assert.equal(lost, 3);
   });
 
-  it("does not mind others who delete the same rows, and counts each row once", async () => {
+  it("shares its rows with concurrent deletes, and each row is counted once", async () => {
     const deleted: number[] = [];
     await interleave({
       backend: (clock, seed) => {
@@ -120,7 +120,7 @@ describe("a bulk delete", () => {
     });
   });
 
-  it("ends when the table is deleted meanwhile", async () => {
+  it("ends if the table is deleted meanwhile", async () => {
     const backend = memory();
     await fill(connect(backend), 150);
     let commits = 0;
@@ -132,7 +132,7 @@ describe("a bulk delete", () => {
     assert.deepEqual([await bulkDelete(db, TABLE, IN_MAY), commits], [100, 2]);
   });
 
-  it("fails with what is no missing row", async () => {
+  it("fails if the table is missing, or if a 404 names no row of its transaction", async () => {
     const backend = memory();
     const db = connect(backend);
     await assert.rejects(bulkDelete(db, "Nowhere"), { code: "TableNotFound" });

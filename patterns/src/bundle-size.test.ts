@@ -69,7 +69,7 @@ describe("the bundles", () => {
     check("everything", await size(entries), BUDGET.everything);
   });
 
-  it("load no client but the one an adapter is for", async () => {
+  it("import no client except the one their adapter is for", async () => {
     for (const entry of entries) {
       assert.deepEqual(await importsOf(entry), IMPORTS[entry] ?? [], entry);
     }

@@ -48,7 +48,7 @@ const years = (found: { children: readonly { year: number }[] } | undefined) =>
   found?.children.map(({ year }) => year);
 
 describe("a family", () => {
-  it("keys a child by its parent's key and more", async () => {
+  it("keys a child by its parent's key and more segments", async () => {
     const { backend } = await open();
     const { entities } = await backend.tables.query("Staff", {});
     assert.deepEqual(
@@ -62,7 +62,7 @@ describe("a family", () => {
     });
   });
 
-  it("reads a parent with its children and no others in one request", async () => {
+  it("reads a parent and only its own children in one request", async () => {
     const { db } = await open();
     for (const id of [12, 124, 1230]) {
       await db.open(Employee).insert({ ...jones, id });
@@ -81,7 +81,7 @@ describe("a family", () => {
     );
   });
 
-  it("adds a child to a parent only, and once", async () => {
+  it("adds a child only to an existing parent, and only once", async () => {
     const { db, reviewed } = await open();
     await assert.rejects(reviewed.addChild(review(999, 2012)), (error) =>
       isTableError(error, "not-found"),
@@ -95,7 +95,7 @@ describe("a family", () => {
     assert.ok(await reviewed.children.deleteIfUnchanged({ ...review(123, 2014), etag }));
   });
 
-  it("behaves as a map of parents to their children", async () => {
+  it("matches a map of parents to their children after any history", async () => {
     const id = fc.integer({ min: 1, max: 3 });
     const command = fc.oneof(
       fc.record({ kind: fc.constant("hire" as const), id }),
@@ -143,7 +143,7 @@ describe("a family", () => {
   const nothingLeft = async (db: Database) =>
     assert.deepEqual((await db.tables.query("Staff", {})).entities, []);
 
-  it("deletes 250 children and the parent, again after a crash at any step", async () => {
+  it("deletes a parent with 250 children, and finishes after a crash at any request", async () => {
     const { db, reviewed } = await open();
     for (let year = 1; year <= 250; year++) await reviewed.addChild(review(123, year));
     assert.equal(await reviewed.deleteCascade(key), true);
@@ -154,7 +154,7 @@ describe("a family", () => {
     assert.equal(await loseEveryAnswer(fire, { before, check: nothingLeft }), 4);
   });
 
-  it("adds once although the answer is lost, and whole or not at all in a crash", async () => {
+  it("adds a child once if the answer is lost, and completely or not at all in a crash", async () => {
     const add = (db: Database) => db.open(Reviewed).addChild(review(123, 2014));
     const check = async (db: Database) =>
       assert.deepEqual(years(await db.open(Reviewed).withChildren(key)), [2012, 2013, 2014]);
@@ -164,7 +164,7 @@ describe("a family", () => {
     await crashEverywhere(add, { before, recover, check });
   });
 
-  it("leaves no child behind when one is added during a cascade", async () => {
+  it("leaves no child behind if a writer adds one during a cascade", async () => {
     await interleave({
       before,
       clients: {
@@ -180,7 +180,7 @@ describe("a family", () => {
     });
   });
 
-  it("leaves no parent without the child that it took, when both come while it looks for what an earlier one left", async () => {
+  it("leaves no orphan if a parent and child are inserted while a cascade looks for leftovers", async () => {
     const { backend, db } = await open();
     await db.open(Employee).delete(key);
     let comes = true;
@@ -196,7 +196,7 @@ describe("a family", () => {
     await nothingLeft(db);
   });
 
-  it("refuses keys that would mix up families", () => {
+  it("refuses keys by which families could mix", () => {
     const fields = { dept: f.string(), id: f.int32(), year: f.int32(), name: f.string() };
     const inTable = { version: 1, table: "Staff", fields };
     const [id, year, name] = [k.uint("id", 6), k.uint("year", 4), k.str("name")];

@@ -79,7 +79,7 @@ const agrees = (which: typeof near | typeof far) => async (db: Database) => {
 };
 
 describe("copies", () => {
-  it("stand beside the reference, and cost no second read", async () => {
+  it("are stored next to the reference, so reading them costs no second request", async () => {
     const { backend, db } = await open();
     const key = { partitionKey: "Sales", rowKey: "Department" };
     const { properties } = (await backend.tables.get("Staff", key))!;
@@ -89,7 +89,7 @@ describe("copies", () => {
     assert.deepEqual([requests, result], [1, "Ann"]);
   });
 
-  it("follow their source in one transaction within a partition, by a write each elsewhere", async () => {
+  it("follow their source in one transaction within a partition, and by one write each across partitions", async () => {
     const { db } = await open();
     const cost = async (work: (db: Database) => Promise<unknown>) => {
       const { requests, entities } = await db.metered(work);
@@ -134,7 +134,7 @@ describe("copies", () => {
       );
     });
 
-    it(`agree when the source is renamed while another is appointed ${place}`, async () => {
+    it(`agree with their source if it is renamed while another source is appointed ${place}`, async () => {
       const clients = {
         rename: rename("Anna", which),
         appoint: appoint(2, which),
@@ -143,7 +143,7 @@ describe("copies", () => {
       await interleave({ before, clients, check: agrees(which), runs: schedules(300) });
     });
 
-    it(`agree when what was renamed is given back its name ${place}`, async () => {
+    it(`agree with their source if its old name is restored concurrently ${place}`, async () => {
       const clients = {
         rename: rename("Anna", which),
         back: rename("Ann", which),
@@ -152,7 +152,7 @@ describe("copies", () => {
       await interleave({ before, clients, check: agrees(which), runs: schedules(500) });
     });
 
-    it(`agree when a source comes or goes while it is appointed ${place}`, async () => {
+    it(`agree with their source if it is inserted or deleted while being appointed ${place}`, async () => {
       const cleared = copies(Employee, which.Target, { ...options, onDelete: "clear" });
       const changes = [
         [2, (db: Database) => db.open(cleared).deleteSource(bob)],
@@ -173,7 +173,7 @@ describe("copies", () => {
     });
   }
 
-  it("keep, clear or forbid when the source is deleted", async () => {
+  it("are kept, cleared, or prevent the deletion when their source is deleted, as declared", async () => {
     for (const which of [near, far]) {
       const remove = async (onDelete: "keep" | "clear" | "reject") => {
         const { db } = await open();
@@ -191,7 +191,7 @@ describe("copies", () => {
     }
   });
 
-  it("stay as they are, at the price of a read, when the source is to stay as it is", async () => {
+  it("stay unchanged, for one read, if the change of the source returns nothing", async () => {
     const { db } = await open();
     const { requests } = await db.metered((metered) =>
       metered.open(Heads).updateSource({ dept: "Sales", id: 1 }, () => undefined),

@@ -11,7 +11,7 @@ const fixtures = join(root, "patterns/type-tests");
 const INSTANTIATIONS_PER_ENTITY_MAX = 1000;
 
 describe("the declarations", () => {
-  it("accept and refuse exactly what the fixtures say", () => {
+  it("compile, or fail to compile, exactly as the fixtures say", () => {
     const found = errorsOf(compile(fixtures, "--pretty").output);
     for (const name of readdirSync(fixtures).filter((name) => name.endsWith(".ts"))) {
       const lines = readFileSync(join(fixtures, name), "utf8").split("\n");
@@ -30,7 +30,7 @@ describe("the declarations", () => {
     assert.deepEqual([...found.keys()], []);
   });
 
-  it("cost at most a thousand instantiations for each entity", () => {
+  it("cost at most a thousand type instantiations for each entity", () => {
     const [few, many] = [10, 40];
     const perEntity = (instantiations(many) - instantiations(few)) / (many - few);
     assert.ok(perEntity <= INSTANTIATIONS_PER_ENTITY_MAX, `${perEntity} instantiations per entity`);

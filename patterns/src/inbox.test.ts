@@ -12,7 +12,7 @@ const Seen = inbox("Seen", { keepDays: 2 });
 const message = { id: "01H", at: "2026-01-01T10:00:00.000Z" };
 
 describe("an inbox", () => {
-  it("gives the recorded outcome when a message comes again, in one request", async () => {
+  it("returns the recorded outcome in one request when a message is delivered again", async () => {
     const backend = memory();
     const db = connect(backend);
     let effects = 0;
@@ -25,7 +25,7 @@ describe("an inbox", () => {
     assert.equal(await db.open(Seen).once({ ...message, id: "02" }, async () => null), null);
   });
 
-  it("records an outcome that is longer than a property", async () => {
+  it("records an outcome that is longer than one property", async () => {
     const backend = memory();
     const db = connect(backend);
     const long = `${"x".repeat(32_766)}👩‍🚀${"y".repeat(40_000)}`;
@@ -37,7 +37,7 @@ describe("an inbox", () => {
     }
   });
 
-  it("refuses a message whose time is none, before its effect", async () => {
+  it("refuses a message with an invalid time before running its effect", async () => {
     for (const at of ["yesterday", "", "+010000-01-01T00:00:00.000Z"]) {
       const effect = async () => assert.fail("It had its effect.");
       const once = connect(memory())
@@ -54,7 +54,7 @@ describe("an inbox", () => {
     }
   });
 
-  it("runs an effect again only when nobody knows that it ran", async () => {
+  it("runs an effect again only if a crash prevented its outcome from being recorded", async () => {
     let effects = 0;
     await crashEverywhere((db) => db.open(Seen).once(message, async () => ++effects), {
       before: async () => {
@@ -68,7 +68,7 @@ describe("an inbox", () => {
     });
   });
 
-  it("runs an effect once although answers get lost", async () => {
+  it("runs an effect once if answers are lost", async () => {
     let effects = 0;
     const lost = await loseEveryAnswer((db) => db.open(Seen).once(message, async () => ++effects), {
       before: async () => {
@@ -82,7 +82,7 @@ describe("an inbox", () => {
     assert.ok(lost >= 3);
   });
 
-  it("tells two deliveries at the same time the same outcome", async () => {
+  it("returns the same outcome for two concurrent deliveries", async () => {
     const outcomes: number[] = [];
     let effects = 0;
     const deliver = async (db: Parameters<typeof Seen.open>[0]) => {
@@ -101,7 +101,7 @@ describe("an inbox", () => {
     });
   });
 
-  it("forgets by dropping the tables of days gone by, and no others", async () => {
+  it("forgets by dropping only its own tables of expired days", async () => {
     const backend = memory();
     const db = connect(backend);
     for (const day of ["20251229", "20251230", "20251231", "20260101"]) {
@@ -113,7 +113,7 @@ describe("an inbox", () => {
     assert.deepEqual(names, ["Seen20251230", "Seen20251231", "Seen20260101", "Seen2Other"]);
   });
 
-  it("keeps what no number of days is said for a day longer than a message lives", async () => {
+  it("keeps records for eight days by default, one more than a message lives", async () => {
     const db = connect(memory());
     const Kept = inbox("Kept");
     for (const day of ["20251223", "20251224", "20260101"]) {
@@ -146,8 +146,8 @@ const before = async (db: Database) => {
 };
 const balanceIn = async (db: Database) => (await db.open(Account).mustGet(ann)).balance;
 
-describe("an inbox beside what messages change", () => {
-  it("has an effect once, in the effect's own transaction", async () => {
+describe("an inbox in the partition it changes", () => {
+  it("runs an effect once, and records the message in the same transaction", async () => {
     const backend = memory();
     const db = connect(backend);
     await before(db);
@@ -169,7 +169,7 @@ describe("an inbox beside what messages change", () => {
     assert.equal((await db.open(Account).range(bank).all()).length, 1);
   });
 
-  it("has it once whenever the process dies or an answer is lost, and for deliveries side by side", async () => {
+  it("runs an effect once despite crashes, lost answers and concurrent deliveries", async () => {
     const check = async (db: Database) => assert.equal(await balanceIn(db), 10);
     await crashEverywhere(pay, { before, recover: pay, check });
     assert.equal(await loseEveryAnswer(pay, { before, check }), 3);
@@ -184,7 +184,7 @@ describe("an inbox beside what messages change", () => {
     });
   });
 
-  it("notices a message that is not remembered: it has its effect twice", async () => {
+  it("would run an effect twice if the message were not recorded (the check notices)", async () => {
     const forgetful: Layer = ({ method, args }, send) => {
       const mutations = args[1];
       if (method === "commit" && Array.isArray(mutations) && mutations.length > 1) {
@@ -198,7 +198,7 @@ describe("an inbox beside what messages change", () => {
     await assert.rejects(interleave({ clients, before, check, layer, seed: 1 }), /Fails with/);
   });
 
-  it("does nothing when the effect is refused, and passes other violations on", async () => {
+  it("records nothing if the effect is refused, and passes that error on", async () => {
     const db = connect(memory());
     await before(db);
     const inboxOf = db.open(Handled);
@@ -207,7 +207,7 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await pay(db), true);
   });
 
-  it("forgets what is old", async () => {
+  it("forgets old messages and no others", async () => {
     const backend = memory();
     const db = connect(backend);
     await before(db);
@@ -233,7 +233,7 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await pay(db), false);
   });
 
-  it("remembers a message that came again while it was forgotten twice", async () => {
+  it("remembers a message that was forgotten and delivered again during a second, slower forget", async () => {
     const backend = memory();
     const db = connect(backend);
     await before(db);
@@ -254,7 +254,7 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await pay(db), false);
   });
 
-  it("refuses an id that no row can have before it does anything", async () => {
+  it("refuses an id that no row can have, before its effect", async () => {
     const db = connect(memory());
     const seen = db.open(inbox("Seen"));
     const at = new Date(db.clock.now()).toISOString();
@@ -269,7 +269,7 @@ describe("an inbox beside what messages change", () => {
     await assert.rejects(nothing, (error) => isTableError(error, "validation-failed"));
   });
 
-  it("is refused beside keys it could collide with", () => {
+  it("is refused for an entity whose keys it could collide with", () => {
     const declare = (row: KeyDeclaration) =>
       inboxIn(
         entity("Account", {

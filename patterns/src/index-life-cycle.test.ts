@@ -40,7 +40,7 @@ import {
 
 describe("the build of an index", () => {
   for (const name of NAMES) {
-    it(`makes the entries of entities that are there (${name})`, async () => {
+    it(`writes the entries of existing entities, and the index becomes readable (${name})`, async () => {
       const { backend, db, plain, of } = await open();
       await of(name).disable();
       const { near, far } = db.open(Indexed).by;
@@ -61,7 +61,7 @@ describe("the build of an index", () => {
       assert.deepEqual([counts, examples], [{ entities: 5, entries: 5, ...clean }, []]);
     });
 
-    it(`goes on after a crash at any request (${name})`, async () => {
+    it(`finishes after a crash at any request (${name})`, async () => {
       await crashEverywhere((db) => indexLifeCycle(db, Indexed, name).build(), {
         backend: () => memory({ pageEntitiesMax: 2 }),
         before: async (db) => {
@@ -79,7 +79,7 @@ describe("the build of an index", () => {
       });
     });
 
-    it(`is done, and mending too, although answers get lost (${name})`, async () => {
+    it(`finishes if answers are lost, and so does a repair (${name})`, async () => {
       const before = async (db: Database) => {
         await prepareIn(db, 2);
         await indexLifeCycle(db, Indexed, name).disable();
@@ -98,7 +98,7 @@ describe("the build of an index", () => {
       assert.ok((await loseEveryAnswer(repair, { before: unbuilt, check })) > 5);
     });
 
-    it(`misses nothing that others write meanwhile (${name})`, async () => {
+    it(`misses no entity that writers change meanwhile (${name})`, async () => {
       const write = async (db: Database) => {
         for (let i = 0; i < 2; i++) {
           const id = 1 + Math.floor(db.random() * 3);
@@ -135,7 +135,7 @@ describe("the build of an index", () => {
       });
     });
 
-    it(`leaves an entry to whom it stands for when another that has the value goes (${name})`, async () => {
+    it(`leaves an entry to its owner when another entity with the value is deleted (${name})`, async () => {
       const { backend, db, plain, of } = await open(3);
       for (const id of [8, 9]) {
         await plain.open(Plain).insert({ dept: "Sales", id, email: "e1" });
@@ -162,7 +162,7 @@ describe("the build of an index", () => {
       assert.equal(await of(name).state(), "readable");
     });
 
-    it(`leaves none of what some writers kept already and others did not keep yet (${name})`, async () => {
+    it(`leaves no stale entries when some writers maintained the index before others did (${name})`, async () => {
       for (const build of ["whole", "in shards"]) {
         const { backend, db, plain, of } = await open(3);
         await of(name).disable();
@@ -189,7 +189,7 @@ describe("the build of an index", () => {
       }
     });
 
-    it(`stays readable with reserve while only one of those that wait for a value can have it (${name})`, async () => {
+    it(`keeps the index readable-dups while two entities wait for one value (${name})`, async () => {
       const { backend, db, plain, of } = await open(1);
       for (const id of [8, 9]) {
         await plain.open(Plain).insert({ dept: "Sales", id, email: "e1" });
@@ -204,7 +204,7 @@ describe("the build of an index", () => {
       assert.equal(await of(name).state(), "readable-dups");
     });
 
-    it(`is right once it is readable though values were not unique before (${name})`, async () => {
+    it(`leaves a correct index once it is readable, even if values were not unique before (${name})`, async () => {
       const write = async (db: Database) => {
         for (let i = 0; i < 3; i++) {
           const id = 1 + Math.floor(db.random() * 4);
@@ -257,7 +257,7 @@ describe("the build of an index", () => {
       });
     });
 
-    it(`lists values that are not unique, and becomes readable without reserve once they are (${name})`, async () => {
+    it(`lists values that are not unique, and the index becomes readable once they are (${name})`, async () => {
       const { backend, db, plain, of } = await open(3);
       await plain.open(Plain).insert({ dept: "Sales", id: 9, email: "e1" });
       await of(name).disable();
@@ -276,7 +276,7 @@ describe("the build of an index", () => {
     });
   }
 
-  it("lets entities go, and lose values, whose many entries are yet to be made", async () => {
+  it("lets writers delete entities, or their values, whose entries are not written yet", async () => {
     const tagged = { ...fields, tags: f.json<readonly string[]>() };
     const plain = entity("Employee", { version: 1, fields: tagged, key });
     const Tagged = entity("Employee", {
@@ -319,7 +319,7 @@ describe("the build of an index", () => {
     );
   });
 
-  it("makes the other entries of an entity that shares one of its values", async () => {
+  it("writes the remaining entries of an entity that shares one value with another", async () => {
     const tagged = { ...fields, tags: f.json<readonly string[]>() };
     const plain = entity("Employee", { version: 1, fields: tagged, key });
     const each = { tag: ({ tags }: Row) => tags as readonly string[] };
@@ -359,7 +359,7 @@ describe("the build of an index", () => {
     }
   });
 
-  it("takes four requests for each entity, three where entries stand beside them", async () => {
+  it("costs four requests for each entity, three in a sibling index", async () => {
     for (const [name, each] of [
       ["near", 3],
       ["far", 4],
@@ -374,7 +374,7 @@ describe("the build of an index", () => {
     }
   });
 
-  it("leaves no entry that became stale the moment before it was inserted", async () => {
+  it("leaves no entry that became stale just before it was inserted", async () => {
     const { backend, db, plain, of } = await open();
     await of("far").disable();
     const beside: Layer = async ({ method, args }, send) => {
@@ -388,7 +388,7 @@ describe("the build of an index", () => {
     assert.deepEqual(await entriesOf(backend, "far"), await expected(plain));
   });
 
-  it("records as many duplicates as fit, and ends all the same", async () => {
+  it("records as many duplicates as its row holds, and finishes with more", async () => {
     const { backend, db, of } = await open(0, memory());
     await of("far").disable();
     const dept = "Department of many words ".repeat(2);
@@ -403,7 +403,7 @@ describe("the build of an index", () => {
     assert.ok(String(row?.properties.control?.value).length <= 32_768);
   });
 
-  it("goes slower while the service pushes back, and makes up for nothing", async () => {
+  it("slows down while the service pushes back, and does not catch up afterwards", async () => {
     const { backend, of } = await open(0, memory());
     await of("near").disable();
     await batch(connect(backend), (plan) => {
@@ -437,7 +437,7 @@ describe("the build of an index", () => {
     assert.ok(!pace.slower());
   });
 
-  it("goes on however long its pages take, and stays with its process", async () => {
+  it("keeps its claim, however long its pages take", async () => {
     const { backend, db, of } = await open(0, memory());
     await batch(connect(backend), (plan) => {
       for (let id = 1; id <= 1500; id++) {
@@ -462,7 +462,7 @@ describe("the build of an index", () => {
     }
   });
 
-  it("comes back to a value that another writer claims, until it is certain whose it is", async () => {
+  it("retries a value that another writer has claimed, until that claim settles", async () => {
     const { backend, db, of } = await open(2);
     await of("far").disable();
     const claim = {
@@ -483,7 +483,7 @@ describe("the build of an index", () => {
     assert.deepEqual(await entriesOf(backend, "far"), await expected(db));
   });
 
-  it("sees what a writer commits that knew nothing of it, as late as the service executes that", async () => {
+  it("sees the commit of a writer that did not know the index, however late the service executes it", async () => {
     const { near } = Indexed.indexes;
     const One = entity("Employee", { version: 1, fields, key, indexes: { near } });
     const { backend, db } = await open();

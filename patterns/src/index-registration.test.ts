@@ -13,7 +13,7 @@ import { siblingIndex } from "./sibling-index.ts";
 import { intercept, type Layer } from "./testing.ts";
 
 describe("the registration of an index", () => {
-  it("refuses a definition that is not the one registered, whoever comes with it", async () => {
+  it("refuses writes, reads and builds whose definition differs from the registered one", async () => {
     const { backend, db, of } = await open(1);
     await of("far").disable();
     const changed = (options: object) =>
@@ -51,7 +51,7 @@ describe("the registration of an index", () => {
     await indexLifeCycle(db, same, "far").build();
   });
 
-  it("registers a changed definition beside the old one, where that is asked for, and builds it after that", async () => {
+  it("with unregistered: disabled, registers a changed definition as disabled, which is built once the old one is retired", async () => {
     const { backend, db } = await open(2);
     for (const name of NAMES) {
       await indexLifeCycle(db, Indexed, name).disable();
@@ -104,7 +104,7 @@ describe("the registration of an index", () => {
     build: (db: Database) => indexLifeCycle(db, Indexed, "far").build(),
     "build in shards": (db: Database) => buildInShards(db, Indexed, "far"),
   })) {
-    it(`of a changed definition ends a ${how} of the old one, which leaves no entry behind`, async () => {
+    it(`of a changed definition ends a ${how} of the old one, which leaves no entries behind`, async () => {
       const { backend, db, of } = await open(3);
       await of("far").disable();
       const { near, far } = Indexed.indexes;
@@ -128,7 +128,7 @@ describe("the registration of an index", () => {
     });
   }
 
-  it("is refused until it is registered, where that is asked for", async () => {
+  it("with unregistered: refused, must exist before the index is read or written", async () => {
     const { backend, plain } = await open(1);
     const strict = controlledIndexes({ unregistered: "refused" });
     const db = connect({ ...backend, indexStates: strict });
@@ -145,7 +145,7 @@ describe("the registration of an index", () => {
     assert.equal((await employees.by.far.get({ email: "e1" }))?.id, 1);
   });
 
-  it("is registered as disabled by whoever meets it first, where that is asked for", async () => {
+  it("with unregistered: disabled, is done by the first writer that meets the index, as disabled", async () => {
     const { backend } = await open(1);
     await backend.tables.deleteTable("rhcontrol");
     backend.clock.advance(MINUTE);

@@ -106,7 +106,7 @@ const moveAway = (db: Database, definition = Person) =>
     .catch((error) => assert.ok(isTableError(error, "throttled"), String(error)));
 
 describe("index repairs", () => {
-  it("come back to an entry that is too young to be deleted", async () => {
+  it("come back later for an entry that is too young to delete", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -117,7 +117,7 @@ describe("index repairs", () => {
     await assertMended(db, backend);
   });
 
-  it("are done again by another worker after a crash at any request", async () => {
+  it("are finished by another worker after a crash at any request", async () => {
     const crashes = await crashEverywhere((db) => workerOf(db).drain(), {
       before: async (db) => {
         await prepare(db);
@@ -129,7 +129,7 @@ describe("index repairs", () => {
     assert.ok(crashes > 10);
   });
 
-  it("leave entity and entries in step, whoever writes and repairs at the same time", async () => {
+  it("leave the entity and its entry consistent, whatever writers and workers run concurrently", async () => {
     await interleave({
       before: prepare,
       clients: {
@@ -144,7 +144,7 @@ describe("index repairs", () => {
     });
   });
 
-  it("come back after a writer that looked for its old entry just before they inserted it", async () => {
+  it("delete the entry they inserted just after a concurrent writer had looked for it", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -161,7 +161,7 @@ describe("index repairs", () => {
     ["no message is sent", person("inline"), (db: Database) => db],
     ["there are no queues", Person, ({ tables, clock }: Database) => connect({ tables, clock })],
   ] as const) {
-    it(`are left to the scrub where ${why}, which looks again at what it inserts`, async () => {
+    it(`are left to the scrub if ${why}, and it keeps the live entry correct despite a concurrent writer`, async () => {
       await interleave({
         before: async (db) => {
           await prepare(db);
@@ -219,16 +219,16 @@ describe("index repairs", () => {
     };
   };
 
-  it("mend an entry that says something else under the right token, whoever writes", async () => {
+  it("correct an entry with wrong copies under a current token, despite concurrent writers", async () => {
     await interleave({ ...damaged(false), runs: schedules(200) });
   });
 
-  it("are seen to break what a writer just said when they mend without a condition", async () => {
+  it("would overwrite a concurrent write if they replaced entries without an ETag (the check notices)", async () => {
     const runs = interleave({ ...damaged(true), runs: 2000 });
     await assert.rejects(runs, /says something else/);
   });
 
-  it("do not take a unique value back for who had it when they read it", async () => {
+  it("do not give a unique value back to its former owner after another entity claimed it", async () => {
     const Owner = entity("Owner", {
       version: 1,
       fields: { id: f.int32(), town: f.string(), age: f.int32() },
@@ -268,7 +268,7 @@ describe("index repairs", () => {
     assert.equal((await owners.by.town.get({ town: "Old" }))?.id, 1);
   });
 
-  it("bring entries to a new version of their entity", async () => {
+  it("upgrade entries to a new version of their entity", async () => {
     const { indexes } = person("inline");
     const key = { partition: [k.lit("all")], row: [k.uint("id", 4)] } as const;
     const fields = { id: f.int32(), town: f.string(), country: f.string() };
@@ -287,7 +287,7 @@ describe("index repairs", () => {
     assert.equal(entry?.country, "de");
   });
 
-  it("leave alone what a newer program's entry says of an entity it wrote", async () => {
+  it("with an older definition keep an entry that a newer program wrote", async () => {
     const indexes = Person.indexes;
     const key = { partition: [k.lit("all")], row: [k.uint("id", 4)] } as const;
     const fields = { id: f.int32(), town: f.string(), phone: f.string().optional() };
@@ -303,7 +303,7 @@ describe("index repairs", () => {
     assert.equal(entry?.phone, "112");
   });
 
-  it("and writers with an older definition keep what entries say that they do not know", async () => {
+  it("and writers with an older definition keep the entry fields they do not know", async () => {
     const key = { partition: [k.lit("all")], row: [k.lit("id"), k.uint("id", 4)] } as const;
     const fields = { id: f.int32(), town: f.string(), age: f.int32() };
     const indexes = {
@@ -354,7 +354,7 @@ describe("index repairs", () => {
     }
   });
 
-  it("leave alone what is retired, and mend the other indexes", async () => {
+  it("ignore an order for a retired index", async () => {
     const backend = memory();
     const db = connect({ ...backend, indexStates: controlledIndexes() });
     await prepare(db);
@@ -366,7 +366,7 @@ describe("index repairs", () => {
     assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
   });
 
-  it("do the rest of an order that speaks of an index which is declared no more", async () => {
+  it("carry out the rest of an order that names an index no longer declared", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -375,7 +375,7 @@ describe("index repairs", () => {
     await assertMended(db, backend);
   });
 
-  it("put an order aside that speaks of an entity unknown here", async () => {
+  it("set aside an order for an entity that the worker does not know", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);

@@ -18,7 +18,7 @@ import { intercept, type Layer, memory, withFaults } from "./testing.ts";
 
 describe("an index that is retired", () => {
   for (const name of NAMES) {
-    it(`is built by nobody while it is retired, however long that takes, but afterwards (${name})`, async () => {
+    it(`cannot be built during its retirement, however long that takes, but can be afterwards (${name})`, async () => {
       const { backend, db, plain, of } = await open();
       await of(name).disable();
       await of(name).build();
@@ -54,7 +54,7 @@ describe("an index that is retired", () => {
       assert.deepEqual(await entriesOf(backend, name), await expected(plain));
     });
 
-    it(`is retired: from readers, from writers, then its entries go (${name})`, async () => {
+    it(`ends disabled, with its entries or its table deleted, and writers carry on (${name})`, async () => {
       const { backend, db, of } = await open(0);
       await db.open(Indexed).insert({ dept: "Sales", id: 1, email: "e1" });
       await of(name)
@@ -73,7 +73,7 @@ describe("an index that is retired", () => {
     });
   }
 
-  it("stays with who retires it also while a whole page of entries is deleted slowly", async () => {
+  it("stays claimed while a whole page of entries is deleted slowly", async () => {
     const { backend, db, of } = await open(0, memory());
     await batch(db, (plan) => {
       for (let id = 1; id <= 250; id++) {
@@ -97,7 +97,7 @@ describe("an index that is retired", () => {
     assert.deepEqual(await entriesOf(backend, "near"), []);
   });
 
-  it("loses no entry of a later build to who retired it too slowly", async () => {
+  it("loses no entry of a later build to a retirement that was too slow", async () => {
     const { backend, db, of } = await open();
     await of("near").disable();
     await of("near").build();
@@ -131,7 +131,7 @@ describe("an index that is retired", () => {
       "a worker": (database) => indexRepairs([Indexed]).handle(message, { database, signal }),
     };
     for (const [who, work] of Object.entries(latecomers)) {
-      it(`gets no entry any more from ${who} that stood still meanwhile (${name})`, async () => {
+      it(`gets no entry from ${who} that stalled until it was retired (${name})`, async () => {
         const { backend, db: others, plain, of } = await open(3);
         // The table stays because of this row.
         const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
@@ -171,7 +171,7 @@ describe("an index that is retired", () => {
     }
   }
 
-  it("keeps its table when another process built it anew before a repeat of the request that deletes it", async () => {
+  it("keeps its table if a build created it again before the retirement retries the deletion", async () => {
     const { backend, db, of } = await open();
     await of("far").disable();
     await of("far").build();
@@ -191,7 +191,7 @@ describe("an index that is retired", () => {
     assert.deepEqual(await entriesOf(backend, "far"), await expected(db));
   });
 
-  it("deletes also the entry that somebody changed when it was about to be deleted", async () => {
+  it("loses even an entry that another client changes just before its deletion", async () => {
     const { backend, of } = await open();
     await of("near").disable();
     await of("near").build();
@@ -209,7 +209,7 @@ describe("an index that is retired", () => {
     assert.deepEqual(await entriesOf(backend, "near"), []);
   });
 
-  it("leaves the table to the index of another entity, and to rows of others", async () => {
+  it("leaves its table to another entity's index and to foreign rows", async () => {
     const { backend, db } = await open(0);
     const [one, other] = ["Buyer", "Seller"].map((name) => {
       const town = remoteIndex({
@@ -234,7 +234,7 @@ describe("an index that is retired", () => {
     assert.deepEqual(await left(), ["a"]);
   });
 
-  it("is not built under a changed definition while its entries are being deleted, nor before they are gone", async () => {
+  it("cannot be built under a changed definition until its old entries are deleted", async () => {
     const { backend, db, of } = await open(3);
     const row = [k.lit("mail"), k.str("email")] as const;
     const { far } = Indexed.indexes;

@@ -10,9 +10,9 @@ import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { intercept, type Layer, memory } from "./testing.ts";
 
-describe("checking and mending an index", () => {
+describe("the scrub of an index", () => {
   for (const name of NAMES) {
-    it(`finds every corruption and nothing else, mends it, and is clean then (${name})`, async () => {
+    it(`finds every corruption and nothing else, and repairs it (${name})`, async () => {
       const { backend, db, plain } = await open(0);
       const employees = db.open(Indexed);
       for (let id = 1; id <= 6; id++)
@@ -53,7 +53,7 @@ describe("checking and mending an index", () => {
       assert.deepEqual(await entriesOf(backend, name), await expected(plain));
     });
 
-    it(`leaves rows of others where its entries belong, and tells of them (${name})`, async () => {
+    it(`leaves foreign rows at the keys of its entries alone, and reports them as duplicates (${name})`, async () => {
       const { backend, db, of } = await open(2);
       const place =
         name === "near"
@@ -88,7 +88,7 @@ describe("checking and mending an index", () => {
     });
   }
 
-  it("is mended no more once it is being retired", async () => {
+  it("stops repairing once the index is being retired", async () => {
     const { backend, of } = await open();
     const retired: string[] = [];
     const beside: Layer = async ({ method, args }, send) => {
@@ -114,7 +114,7 @@ describe("checking and mending an index", () => {
     assert.deepEqual(await entriesOf(backend, "near"), []);
   });
 
-  it("is not found in order by a look at none of it", async () => {
+  it("refuses a sample that is 0, negative or NaN", async () => {
     const { db } = await open(1);
     for (const sample of [0, -1, Number.NaN]) {
       await assert.rejects(verifyIndex(db, Indexed, "near", { sample }), (error) =>
@@ -123,7 +123,7 @@ describe("checking and mending an index", () => {
     }
   });
 
-  it("is verified and repaired at the rate asked for, and as fast as it can otherwise", async () => {
+  it("keeps to the given rate, and runs at full speed without one", async () => {
     const { backend, db } = await open(0, memory());
     const employees = db.open(Indexed);
     for (let id = 1; id <= 40; id++) await employees.insert({ dept: "Sales", id, email: `e${id}` });
@@ -140,7 +140,7 @@ describe("checking and mending an index", () => {
     }
   });
 
-  it("is verified from where an earlier one ended, with what that found", async () => {
+  it("resumes a verification from its progress, including the findings so far", async () => {
     const { backend, db } = await open(0);
     const employees = db.open(Indexed);
     for (let id = 1; id <= 6; id++) await employees.insert({ dept: "Sales", id, email: `e${id}` });
@@ -165,7 +165,7 @@ describe("checking and mending an index", () => {
     }
   });
 
-  it("is mended by a worker where readers ask for it", async () => {
+  it("is done by a worker for stale entries that readers report, with repairOnRead", async () => {
     const Repairing = entity("Employee", {
       version: 1,
       fields,

@@ -9,7 +9,7 @@ import { isRefusal } from "./ports/port-error.ts";
 import { systemClock } from "./store/clock.ts";
 
 describe("the states of an index", () => {
-  it("cost a measured write nothing where they are known", async () => {
+  it("cost a write no request once they are known", async () => {
     const { db, plain } = await open(0);
     const costOf = async (database: Database, id: number) => {
       const insert = (metered: Database) =>
@@ -21,7 +21,7 @@ describe("the states of an index", () => {
     assert.equal(await costOf(db, 3), bare);
   });
 
-  it("let one process build, and refuse moves that are none", async () => {
+  it("refuse a build of a readable index and a second disable", async () => {
     const { of } = await open(1);
     await assert.rejects(of("far").build(), /cannot be built/);
     await of("near").disable();
@@ -34,7 +34,7 @@ describe("the states of an index", () => {
     assert.equal(progress.at(-1)?.done, 1);
   });
 
-  it("keep writers off one that they have not looked at for longer than their lease", async () => {
+  it("make a build wait until the leases of writers that do not know of it have expired", async () => {
     const { backend, db, of } = await open(1);
     await of("near").disable();
     const employees = db.open(Indexed);
@@ -52,7 +52,7 @@ describe("the states of an index", () => {
     ]);
   });
 
-  it("are looked at again when the clock was set back", async () => {
+  it("are read again after the clock was set back", async () => {
     const { backend, of } = await open(1);
     await of("near").disable();
     let backMs = 0;

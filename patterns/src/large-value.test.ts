@@ -58,7 +58,7 @@ const streamed = async (db: Database) => {
 };
 
 describe("large values", () => {
-  it("are streamed in pieces of 4 MiB, one request each after the entity's", async () => {
+  it("are streamed in pieces of 4 MiB, one request each after the one for the entity", async () => {
     const { db, photos } = await open();
     const mib = 1024 * 1024;
     for (const [length, pieces] of [
@@ -82,7 +82,7 @@ describe("large values", () => {
     assert.deepEqual(await streamed(db), []);
   });
 
-  it("are streamed from what the entity points to now, and told when they go in the middle", async () => {
+  it("are streamed from the blob that the entity names now, and fail if they are replaced midway", async () => {
     const { backend, db, photos } = await open();
     await photos.put(ann, new Uint8Array(5_000_000).fill(2));
     const stream = db.open(Photos).stream(ann)[Symbol.asyncIterator]();
@@ -103,7 +103,7 @@ describe("large values", () => {
     assert.deepEqual(await streamed(late), [bytes(4)]);
   });
 
-  it("are put from a stream block by block, and nobody sees them before its end", async () => {
+  it("are put from a stream block by block, and readers see them only once it ends", async () => {
     const { backend, db, photos } = await open();
     const [old] = await blobNames(db);
     const pulled: string[] = [];
@@ -154,7 +154,7 @@ describe("large values", () => {
     }
   });
 
-  it("stay as they were when a stream fails, and leave nothing", async () => {
+  it("stay unchanged if a stream fails, and leave no blobs or blocks", async () => {
     const { backend, db, photos } = await open();
     async function* failing() {
       yield new Uint8Array(9_000_000);
@@ -171,7 +171,7 @@ describe("large values", () => {
     assert.equal(backend.blobs.stagedCount, 0);
   });
 
-  it("are sent one block after the other, and not put where one is refused", async () => {
+  it("are sent one block at a time, and not put if a block is refused", async () => {
     const { backend, photos } = await open();
     async function* film() {
       for (let i = 0; i < 3; i++) yield new Uint8Array(5_000_000).fill(i);
@@ -199,7 +199,7 @@ describe("large values", () => {
     assert.equal((await photos.get(ann))?.body.length, 15_000_000);
   });
 
-  it("are not said to be absent where they cannot be removed", async () => {
+  it("are not reported as absent if the service refuses to remove them", async () => {
     const { backend, photos } = await open();
     const refuses: Layer = async ({ method }, send) => {
       if (method === "commit") throw new PortError("no", { status: 403, code: "Forbidden" });
@@ -211,7 +211,7 @@ describe("large values", () => {
     assert.deepEqual((await photos.get(ann))?.body, bytes(1));
   });
 
-  it("stand in the entity up to 48 KiB where that is declared", async () => {
+  it("are stored in the entity up to 48 KiB if that is declared", async () => {
     const { backend } = await open();
     const db = connect(backend);
     const Note = entity("Note", {
@@ -257,7 +257,7 @@ describe("large values", () => {
     assert.equal(await db.open(Bodies).get(ann), undefined);
   });
 
-  it("are no longer streamed when they are not as long as what was put", async () => {
+  it("fail to stream if their blob no longer has the stored length", async () => {
     const { db, photos } = await open();
     for (const length of [4_000_000, 4_194_304, 6_000_000]) {
       await photos.put(ann, new Uint8Array(5_000_000));
@@ -267,7 +267,7 @@ describe("large values", () => {
     }
   });
 
-  it("are blobs of names that are never used twice, with length, hash and type on the entity", async () => {
+  it("get a new blob name with each put, with length, hash and type on the entity", async () => {
     const { backend, db, photos } = await open();
     const stored = await backend.tables.get("Employee", {
       partitionKey: "Sales",
@@ -285,7 +285,7 @@ describe("large values", () => {
     assert.notEqual((await blobNames(db))[0], photo?.value);
   });
 
-  it("are bytes or a stream of them, and nothing else", async () => {
+  it("must be bytes or a stream of bytes", async () => {
     const { photos } = await open();
     for (const other of [undefined, null, 5, "text", [1], new ArrayBuffer(1)] as never[]) {
       await assert.rejects(photos.put(ann, other), (error) =>
@@ -294,7 +294,7 @@ describe("large values", () => {
     }
   });
 
-  it("go with their entity, or before it", async () => {
+  it("are deleted with their entity, or before it", async () => {
     const { db, photos } = await open();
     assert.equal(await photos.remove(ann), true);
     assert.equal(await photos.remove(ann), false);
@@ -309,7 +309,7 @@ describe("large values", () => {
     assert.deepEqual(await blobNames(db), []);
   });
 
-  it("say so when a blob is gone or is not what was put", async () => {
+  it("report a blob that is missing or has changed", async () => {
     const { db, photos } = await open();
     const [name] = await blobNames(db);
     await db.blobs!.put("photos", name!, bytes(9));
@@ -319,7 +319,7 @@ describe("large values", () => {
     await assert.rejects(photos.get(ann), (error) => isTableError(error, "not-found"));
   });
 
-  it("cost what the manual says", async () => {
+  it("cost the requests that the manual states", async () => {
     const { db } = await open();
     const cost = async (work: (db: Database) => Promise<unknown>) =>
       (await db.metered(work)).requests;
@@ -328,7 +328,7 @@ describe("large values", () => {
     assert.equal(await cost(remove), 3);
   });
 
-  it("leave to a collection only what is old and nobody's", async () => {
+  it("lose only old, orphaned blobs to a collection", async () => {
     const { backend, db, photos } = await open();
     await db.blobs!.put("photos", orphan, bytes(7));
     await db.blobs!.put("photos", "Employee/elsewhere", bytes(7));
@@ -338,7 +338,7 @@ describe("large values", () => {
     assert.equal((await blobNames(db)).length, 2);
   });
 
-  it("leave to a collection no blob that is written again, or deleted by another, before it comes to it", async () => {
+  it("keep a blob that is rewritten just before its collection, and do not count one that is already deleted", async () => {
     const { backend, db, photos } = await open();
     const meanwhile = async (what: () => Promise<unknown>) => {
       await db.blobs!.put("photos", orphan, bytes(7));
@@ -358,7 +358,7 @@ describe("large values", () => {
     assert.deepEqual((await photos.get(ann))?.body, bytes(1));
   });
 
-  it("are given up by a put that stands still until a collection may have their blob", async () => {
+  it("are not put by a writer that stalls until a collection may have deleted the new blob", async () => {
     const { backend, photos } = await open();
     const { clock } = backend;
     let isStill = false;
@@ -387,7 +387,7 @@ describe("large values", () => {
     assert.equal((await photos.get(ann))?.body.length, 5_000_000);
   });
 
-  it("leave blobs of other names alone, whatever those are", async () => {
+  it("are collected without touching blobs of other names", async () => {
     const { backend, db, photos } = await open();
     await photos.remove(ann);
     const others = [
@@ -406,7 +406,7 @@ describe("large values", () => {
     assert.deepEqual((await blobNames(db)).sort(), others);
   });
 
-  it("are refused where keys make a longer name than a blob can have, unless they stand in the entity", async () => {
+  it("are refused if their blob name would exceed 1,024 characters, unless they fit in the entity", async () => {
     const { db, photos } = await open();
     const Inline = entity("Employee", {
       version: 1,
@@ -435,7 +435,7 @@ describe("large values", () => {
     assert.equal((await blobNames(db)).length, 2);
   });
 
-  it("are whole after crashes, lost answers and any interleaving", async () => {
+  it("survive crashes, lost answers and any interleaving", async () => {
     async function* chunks() {
       for (let i = 0; i < 50; i++) yield bytes(2);
     }

@@ -30,7 +30,7 @@ import { memory } from "./testing/memory.ts";
 import { schedules } from "./testing/test-histories.ts";
 
 describe("the upkeep of a list index", () => {
-  it("is built for entities that are there, and retired with the blobs it is in", async () => {
+  it("builds the lists of existing entities, and deletes their blobs with the index", async () => {
     const backend = memory();
     const db = connect({ ...backend, indexStates: controlledIndexes() });
     await db.tables.createTable("rhcontrol");
@@ -71,7 +71,7 @@ describe("the upkeep of a list index", () => {
     await db.tables.commit(name, [{ kind: "insert", ...list, properties }]);
   }
 
-  it("loses no member of a later build to who retired it too slowly", async () => {
+  it("loses no member of a later build to a retirement that was too slow", async () => {
     const { backend, db } = await open();
     await db.tables.createTable("rhcontrol");
     for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
@@ -93,7 +93,7 @@ describe("the upkeep of a list index", () => {
     assert.deepEqual([entries, missing], [3, 0]);
   });
 
-  it("is verified and mended, whatever lists are made of", async () => {
+  it("finds and repairs every damage, whatever form the lists have", async () => {
     for (const [definition, members] of [
       [Spilling, 5],
       [Chained, 16],
@@ -119,7 +119,7 @@ describe("the upkeep of a list index", () => {
     }
   });
 
-  it("is verified with one request more for each member, and one read of its list for all", async () => {
+  it("verifies each member in one request, and reads its list once for all of them", async () => {
     const requestsFor = async (members: number) => {
       const { backend, db } = await open();
       for (let id = 1; id <= members; id++) await db.open(InBlobs).insert(jones(id));
@@ -133,7 +133,7 @@ describe("the upkeep of a list index", () => {
     assert.equal((await requestsFor(34)) - (await requestsFor(24)), 10);
   });
 
-  it("is verified from where an earlier one ended, between lists too", async () => {
+  it("resumes a verification from its progress, even between lists", async () => {
     const backend = memory({ pageEntitiesMax: 2 });
     const db = connect(backend);
     await db.createTables(Employee);
@@ -154,7 +154,7 @@ describe("the upkeep of a list index", () => {
     }
   });
 
-  it("is found right while others write", async () => {
+  it("reports no errors while writers change the lists", async () => {
     const clients = {
       verify: async (db: Database) => {
         const found = await verifyIndex(db, Employee, "lastName");
@@ -170,7 +170,7 @@ describe("the upkeep of a list index", () => {
     await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(500) });
   });
 
-  it("is mended where somebody deleted the blob it is in", async () => {
+  it("restores a list whose blob was deleted", async () => {
     const { backend, db } = await open();
     for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
     const [blob] = (await backend.blobs.list("lists", {})).blobs;
@@ -184,7 +184,7 @@ describe("the upkeep of a list index", () => {
     await auditSpilled(db, InBlobs);
   });
 
-  it("is written again by who stood still until a collection may have its new blob", async () => {
+  it("stores a list again if its writer stalled until a collection deleted the new blob", async () => {
     const { backend, db } = await open();
     const lists = db.open(InBlobs);
     for (let id = 1; id <= 24; id++) await lists.insert(jones(id));
@@ -212,7 +212,7 @@ describe("the upkeep of a list index", () => {
     await auditSpilled(db, InBlobs);
   });
 
-  it("is mended beside writers, by several at a time, through crashes", async () => {
+  it("repairs lists despite crashes and concurrent writers and repairs", async () => {
     for (const [definition, members] of [
       [Spilling, 5],
       [Chained, 16],
@@ -257,7 +257,7 @@ describe("the upkeep of a list index", () => {
     }
   });
 
-  it("is mended in no schedule that undoes what a writer does meanwhile", async () => {
+  it("never undoes a concurrent write, in any schedule", async () => {
     const mend = (id: number) => (db: Database) => {
       const { keeper } = Employee.indexes.lastName.follow({
         database: db,

@@ -36,7 +36,7 @@ import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
 
 describe("a list index", () => {
-  it("lists the ids of a value in a row of the same partition", async () => {
+  it("lists the ids for a value in a row of the same partition", async () => {
     const { backend, db, employees } = await open();
     for (const id of [223, 152]) await employees.insert(jones(id));
     const stored = await backend.tables.get("Employee", {
@@ -60,7 +60,7 @@ describe("a list index", () => {
     );
   });
 
-  it("equals the entities after any history, spilling or not", async () => {
+  it("matches the entities after any history, spilling or not", async () => {
     const command = fc.tuple(
       fc.constantFrom("put", "delete", "age"),
       fc.integer({ min: 1, max: 6 }),
@@ -84,7 +84,7 @@ describe("a list index", () => {
     }
   });
 
-  it("goes on in more properties where that is declared, and is refused otherwise", async () => {
+  it("continues in more properties if that is declared, and refuses the write otherwise", async () => {
     const { backend, db } = await open();
     const [spilling, tight] = [db.open(Spilling), db.open(Tight)];
     for (let id = 1; id <= 3; id++) {
@@ -110,7 +110,7 @@ describe("a list index", () => {
     await audit(db, "Spilling");
   });
 
-  it("goes on in rows beside it, and then in a blob, where that is declared", async () => {
+  it("continues in more rows, and then in a blob, if that is declared", async () => {
     const { backend, db } = await open();
     const events: string[] = [];
     const telling = connect({ ...backend, onEvent: ({ kind }) => events.push(kind) });
@@ -156,7 +156,7 @@ describe("a list index", () => {
     assert.deepEqual(events, ["list in blob"]);
   });
 
-  it("does not go on in a row whose key is longer than the service takes", async () => {
+  it("does not continue in a row whose key would be too long", async () => {
     const { db } = await open();
     // The row key of the list fits; that of a further row is five characters longer.
     const long = { dept: "Sales", lastName: "J".repeat(512 - "lastName_".length - 4) };
@@ -182,7 +182,7 @@ describe("a list index", () => {
     }
   });
 
-  it("holds in each row what stands between those of the others, in whatever order it grew", async () => {
+  it("holds a separate range of ids in each row, in whatever order it grew", async () => {
     const Long = entity("Employee", {
       version: 1,
       fields,
@@ -211,7 +211,7 @@ describe("a list index", () => {
     );
   });
 
-  it("equals the entities after any history that spills to rows or a blob", async () => {
+  it("matches the entities after any history that spills to rows or a blob", async () => {
     const names = fc.constantFrom("Jones", "Jones", "Jones", "Smith");
     const phase = (...kinds: ("put" | "delete")[]) =>
       fc.array(fc.tuple(fc.constantFrom(...kinds), fc.integer({ min: 1, max: 40 }), names), {
@@ -240,7 +240,7 @@ describe("a list index", () => {
     }
   });
 
-  it("does not take into a blob who left while it was written", async () => {
+  it("does not copy into a blob a member that is deleted while the blob is written", async () => {
     const { backend, db } = await open();
     const lists = db.open(InBlobs);
     // A full row, followed by one with a single member.
@@ -261,7 +261,7 @@ describe("a list index", () => {
     await auditSpilled(db, InBlobs);
   });
 
-  it("is verified in the ordered layout too, which has its separator inside the list's key", async () => {
+  it("is verified correctly in the ordered layout, whose separator occurs in the key of the list", async () => {
     const Settler = entity("Settler", {
       version: 1,
       fields: { ...fields, town: f.string() },
@@ -289,7 +289,7 @@ describe("a list index", () => {
     assert.deepEqual(await verified(), [0, 2, 0]);
   });
 
-  it("is encoded as declared, and goes on so where it spills", async () => {
+  it("is encoded as declared, also where it spills", async () => {
     const { backend, db } = await open();
     const stored = async (table: string, rowKey: string) =>
       (await backend.tables.get(table, { partitionKey: "Sales", rowKey }))!.properties;
@@ -307,7 +307,7 @@ describe("a list index", () => {
     }
   });
 
-  it("reads lists that were encoded otherwise, and encodes them as declared with the next write", async () => {
+  it("reads lists in another encoding, and re-encodes them with the next write", async () => {
     const { backend, db } = await open();
     const list = { partitionKey: "Sales", rowKey: "lastName_Jones" };
     const properties = { EmployeeIDs: text("000002,000003"), rh_x: text("csv") };
@@ -320,7 +320,7 @@ describe("a list index", () => {
     assert.deepEqual([rh_x?.value, EmployeeIDs_02], ["packed", binary("AAAAAw==")]);
   });
 
-  it("drops on read what other software listed wrongly, and lists what it inserted", async () => {
+  it("leaves ids that other software listed wrongly out of results, and reconcile lists an entity it inserted", async () => {
     const { db, employees } = await open();
     await employees.insert(jones(1));
     const at = (rowKey: string) => ({ partitionKey: "Sales", rowKey });
@@ -347,7 +347,7 @@ describe("a list index", () => {
   const insert = (db: Database) => db.open(Employee).insert(jones(3));
   const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
 
-  it("costs what the manual says", async () => {
+  it("costs the requests that the manual states", async () => {
     const { db } = await open();
     await before(db);
     const cost = async (work: (db: Database) => Promise<unknown>) =>
@@ -360,7 +360,7 @@ describe("a list index", () => {
     );
   });
 
-  it("costs what the manual says once it is in rows or in a blob", async () => {
+  it("costs the requests that the manual states once it is in rows or a blob", async () => {
     const { db } = await open();
     for (const [definition, members, ids, insert] of [
       [Chained, 20, [1, 2], [2, 4]],
@@ -377,7 +377,7 @@ describe("a list index", () => {
     }
   });
 
-  it("is right after crashes, lost answers and any interleaving", async () => {
+  it("survives crashes, lost answers and any interleaving", async () => {
     const check = (db: Database) => audit(db);
     for (const operation of [insert, rename(2, "Jones"), remove]) {
       await crashEverywhere(operation, { before, check });
@@ -387,7 +387,7 @@ describe("a list index", () => {
     await interleave({ before, clients, check, runs: schedules(400) });
   });
 
-  it("is right after crashes, lost answers and any interleaving at the edge of each spill", async () => {
+  it("survives crashes, lost answers and any interleaving at the edge of each spill", async () => {
     for (const [definition, members] of [
       [Chained, 15],
       [Chained, 16],
@@ -415,7 +415,7 @@ describe("a list index", () => {
     }
   });
 
-  describe("whose rows come in several pages", () => {
+  describe("whose rows span several pages", () => {
     const Rows = entity("InBlobs", {
       version: 1,
       fields,
@@ -443,25 +443,25 @@ describe("a list index", () => {
     const ids = (count: number) =>
       Array.from({ length: count }, (_, id) => String(id).padStart(6, "0"));
 
-    it("is read whole when it goes into a blob between two of them", async () => {
+    it("is read completely if it moves to a blob between two pages", async () => {
       const employees = await between(InBlobs);
       assert.deepEqual(await employees.by.lastName.ids(joneses), ids(24));
     });
 
-    it("lets go of a member that leaves while it goes into a blob", async () => {
+    it("drops a member that is deleted while it moves to a blob", async () => {
       const employees = await between(InBlobs);
       await employees.delete({ dept: "Sales", id: 23 });
       assert.deepEqual(await employees.by.lastName.ids(joneses), ids(23));
     });
 
-    it("tells each member once when a row is split between two of them", async () => {
+    it("returns each member once if a row is split between two pages", async () => {
       const employees = await between(Rows);
       // The new member was not there yet when its row was read.
       assert.deepEqual(await employees.by.lastName.ids(joneses), ids(24).slice(1));
     });
   });
 
-  it("refuses to read a list in a blob where no container is declared", async () => {
+  it("refuses to read or extend a list in a blob if no container is declared", async () => {
     const { db } = await open();
     for (let id = 1; id <= 31; id++) await db.open(InBlobs).insert(jones(id));
     const InRows = entity("InBlobs", {
@@ -476,7 +476,7 @@ describe("a list index", () => {
     assert.equal((await db.open(InBlobs).by.lastName.ids(joneses)).length, 31);
   });
 
-  it("refuses definitions whose lists could not be told apart or parsed", () => {
+  it("refuses definitions whose lists would be ambiguous, unreadable or too large", () => {
     const refused = (declare: () => unknown) =>
       assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
     const declare = (

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { addAnswerPolicy, pipelineOf } from "./answer-policy.ts";
 
-describe("a client's pipeline", () => {
+describe("the answer policy", () => {
   beforeEach(() => mock.timers.enable({ apis: ["setInterval"] }));
   afterEach(() => mock.timers.reset());
 
-  it("gives up no request whose body is a stream of the program's own", async () => {
+  it("never aborts a request whose body is a stream that the program supplied", async () => {
     type Send = Parameters<Parameters<typeof addAnswerPolicy>[0]["addPolicy"]>[0]["sendRequest"];
     let send: Send | undefined;
     const pipeline = {
@@ -28,7 +28,7 @@ describe("a client's pipeline", () => {
     assert.deepEqual(outcomes, [false, false, true, true]);
   });
 
-  it("is not looked for in what is no client", () => {
+  it("is refused for objects that are not clients", () => {
     for (const none of [{}, undefined]) {
       assert.throws(() => pipelineOf(none), /QueueServiceClient or BlobServiceClient/);
     }

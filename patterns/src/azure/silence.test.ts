@@ -10,7 +10,7 @@ describe("a request that gets no answer", () => {
   beforeEach(() => mock.timers.enable({ apis: ["setInterval"] }));
   afterEach(() => mock.timers.reset());
 
-  it("is given up after a minute", () => {
+  it("is aborted after a minute", () => {
     const { signal } = silences({})();
     mock.timers.tick(MINUTE_MS);
     assert.equal(signal.aborted, false);
@@ -18,7 +18,7 @@ describe("a request that gets no answer", () => {
     assert.equal(signal.aborted, true);
   });
 
-  it("is given a minute of its own when it begins beside others", () => {
+  it("has its own minute, even if other requests began earlier", () => {
     const silence = silences({});
     silence();
     for (let i = 0; i < 10; i++) {
@@ -32,7 +32,7 @@ describe("a request that gets no answer", () => {
     }
   });
 
-  it("is given as long again for each MiB that it carries", () => {
+  it("has the limit once more for each MiB it sends", () => {
     const { signal } = silences({ answerWithinMs: 1000 })(4 * 2 ** 20);
     mock.timers.tick(5000);
     assert.equal(signal.aborted, false);
@@ -40,7 +40,7 @@ describe("a request that gets no answer", () => {
     assert.equal(signal.aborted, true);
   });
 
-  it("is given all the time it takes while something is heard", () => {
+  it("is not aborted while data keeps arriving", () => {
     const { signal, heard } = silences({ answerWithinMs: 1000 })();
     for (let i = 0; i < 10; i++) {
       mock.timers.tick(1000);
@@ -51,13 +51,13 @@ describe("a request that gets no answer", () => {
     assert.equal(signal.aborted, true);
   });
 
-  it("is looked at as seldom as a timer can where a limit is beyond all timers", (test) => {
+  it("is checked at the longest interval a timer allows if the limit exceeds it", (test) => {
     const timer = test.mock.method(globalThis, "setInterval");
     silences({ answerWithinMs: Number.POSITIVE_INFINITY })();
     assert.equal(timer.mock.calls[0]?.arguments[1], 2 ** 31 - 1);
   });
 
-  it("is not given up after its end", () => {
+  it("is not aborted after it has ended", () => {
     const { signal, heard, end } = silences({})();
     heard();
     end();
@@ -65,7 +65,7 @@ describe("a request that gets no answer", () => {
     assert.equal(signal.aborted, false);
   });
 
-  it("leaves its signal to the next one, whole", () => {
+  it("passes its signal on to the next request, which has its full limit", () => {
     const silence = silences({ answerWithinMs: 1000 });
     const first = silence(2 ** 20);
     const beside = silence();
@@ -80,7 +80,7 @@ describe("a request that gets no answer", () => {
     assert.equal(next.signal.aborted, true);
   });
 
-  it("leaves nobody a signal that was aborted", () => {
+  it("does not pass on a signal that was aborted", () => {
     const silence = silences({ answerWithinMs: 1000 });
     const { signal, end } = silence();
     mock.timers.tick(1000 + TENTH_MS);
@@ -89,14 +89,14 @@ describe("a request that gets no answer", () => {
     assert.equal(silence().signal.aborted, false);
   });
 
-  it("leaves nobody a signal that may be held still", () => {
+  it("does not pass on a signal that its sender may still hold", () => {
     const silence = silences({});
     const { signal, end } = silence();
     end();
     assert.notEqual(silence().signal, signal);
   });
 
-  it("is looked for by nobody where nothing waits", (test) => {
+  it("has no timer running while no request is in flight", (test) => {
     const [started, stopped] = [
       test.mock.method(globalThis, "setInterval"),
       test.mock.method(globalThis, "clearInterval"),

@@ -5,7 +5,7 @@ import { Pace } from "./build-range.ts";
 import { MINUTE } from "./test-life-cycle.ts";
 
 describe("the pace of a build", () => {
-  it("goes on at its rate when the clock is set back", () => {
+  it("keeps its rate when the clock is set back", () => {
     const clock = new FakeClock();
     const pace = new Pace(clock, 400);
     pace.begin(200);
@@ -17,7 +17,7 @@ describe("the pace of a build", () => {
     assert.equal(pace.waitMs(), 0);
   });
 
-  it("is half where the service pushes back, then a tenth more with every page, up to its rate", () => {
+  it("halves when the service pushes back, then grows by a tenth with each page, up to the full rate", () => {
     const pace = new Pace(new FakeClock(), 400);
     const waitFor = (entities: number) => {
       const before = pace.waitMs();

@@ -23,7 +23,7 @@ const anyText = fc
   .filter((text) => !/\p{Surrogate}/u.test(text));
 
 describe("the text codec", () => {
-  it("keeps order, comes back whole and stays inside the alphabet", () => {
+  it("preserves order, decodes what it encoded and uses only the allowed characters", () => {
     for (const place of [readableMiddle, elsewhere]) {
       fc.assert(
         fc.property(anyText, anyText, (a, b) => {
@@ -39,7 +39,7 @@ describe("the text codec", () => {
     }
   });
 
-  it("has exactly the values of a prefix between the prefix and its end", () => {
+  it("places exactly the values with a prefix between the prefix and its end", () => {
     for (const place of [readableMiddle, elsewhere]) {
       fc.assert(
         fc.property(anyText, anyText, fc.boolean(), (prefix, rest, extend) => {
@@ -90,7 +90,7 @@ describe("the number and time codecs", () => {
     noInvalidDate: true,
   });
 
-  it("keep order and come back whole", () => {
+  it("preserve order and decode what they encoded", () => {
     checkCodec(k.uint("n", 6), uint, (a, b) => a - b);
     checkCodec(k.uintDesc("n", 6), uint, (a, b) => b - a);
     checkCodec(k.int("n", 6), int, (a, b) => a - b);
@@ -137,7 +137,7 @@ describe("the number and time codecs", () => {
     assert.deepEqual(periods, ["2014", "201407", "20140731", "2014073118"]);
   });
 
-  it("refuse what has no place in the order", () => {
+  it("refuse values that they cannot represent", () => {
     assert.throws(() => encode(k.uint("n", 2), 100), RangeError);
     assert.throws(() => encode(k.uint("n", 2), 1.5), RangeError);
     assert.throws(() => encode(k.uint("n", 18), 2 ** 53), RangeError);
@@ -165,7 +165,7 @@ describe("the hashes", () => {
     assert.equal(fnv1a128("a"), "d228cb696f1a8caf78912b704e4a8964");
   });
 
-  it("take spellings apart or for one, as asked", () => {
+  it("put all spellings of a value into one bucket if case is ignored", () => {
     const spellings = ["Zoë@x.example", "zoe\u0308@X.example", "ZOË@X.EXAMPLE"];
     const bucketsBy = (segment: Segment<string, string>) =>
       new Set(spellings.map((spelling) => encode(segment, spelling)));

@@ -12,7 +12,7 @@ const byLastName = new KeyShape([k.lit("last"), k.str("lastName"), k.uint("id", 
 const byTown = new KeyShape([k.str("town"), k.str("lastName"), k.uint("id", 6)]);
 
 describe("a key shape", () => {
-  it("writes the forms of the published designs", () => {
+  it("writes the keys of the published designs", () => {
     assert.equal(employee.encode({ id: 223 }), "empid_000223");
     assert.equal(byLastName.encode({ lastName: "Jones", id: 152 }), "last_Jones_000152");
     assert.equal(
@@ -28,14 +28,14 @@ describe("a key shape", () => {
     );
   });
 
-  it("takes the ordered layout when it has two text segments", () => {
+  it("uses the ordered layout if it has two text segments", () => {
     assert.equal(
       byTown.encode({ town: "Redmond", lastName: "Smith", id: 1 }),
       "Redmond!Smith!000001",
     );
   });
 
-  it("comes back whole in both layouts", () => {
+  it("decodes what it encoded in both layouts", () => {
     for (const layout of ["ordered", "readable"] as const) {
       const shape = new KeyShape(k[layout](k.lit("t"), k.str("a"), k.int("n", 3), k.str("b")));
       fc.assert(
@@ -77,7 +77,7 @@ describe("a key shape", () => {
     assert.deepEqual(new KeyShape([k.guid("id")]).decode(id), { id });
   });
 
-  it("sorts tuples by segment in the ordered layout", () => {
+  it("sorts by segment in the ordered layout", () => {
     const shape = new KeyShape(k.ordered(k.str("a"), k.str("b")));
     fc.assert(
       fc.property(shortText, shortText, shortText, shortText, (a, b, c, d) => {
@@ -88,7 +88,7 @@ describe("a key shape", () => {
     );
   });
 
-  it("would not sort tuples in the readable layout, which is why it refuses such ranges", () => {
+  it("refuses ranges over text that the readable layout does not sort", () => {
     const shape = new KeyShape(k.readable(k.str("a"), k.str("b")));
     assert.ok(shape.encode({ a: "ab0", b: "x" }) < shape.encode({ a: "ab", b: "x" }));
     assert.throws(
@@ -98,7 +98,7 @@ describe("a key shape", () => {
     assert.deepEqual(shape.rangeOf({ a: { startsWith: "a" } }), { from: "a", to: "b" });
   });
 
-  it("refuses values of another type, which the codec alone would make something of", () => {
+  it("refuses values of another type, even those that the codec alone would convert", () => {
     for (const [segment, value] of [
       [k.bool("x"), "false"],
       [k.bool("x"), 0],
@@ -123,7 +123,7 @@ describe("a key shape", () => {
     }
   });
 
-  it("names the segment that has no value where there are no values at all", () => {
+  it("names the first missing segment even if there are no values at all", () => {
     for (const values of [undefined, null, 5, "text"] as unknown as Record<string, unknown>[]) {
       assert.throws(
         () => employee.encode(values),
@@ -133,7 +133,7 @@ describe("a key shape", () => {
     }
   });
 
-  it("is refused for buckets that are no number from 1 on", () => {
+  it("refuses numbers of buckets that are not whole numbers from 1", () => {
     for (const declare of [
       () => k.hash("x", 0),
       () => k.hash("x", Number.NaN),
@@ -144,7 +144,7 @@ describe("a key shape", () => {
     }
   });
 
-  it("names the segment that has no value", () => {
+  it("names the segment whose value is missing", () => {
     assert.throws(
       () => employee.encode({}),
       (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "id",
@@ -162,21 +162,21 @@ describe("the range of a query", () => {
     check(reviews.rangeOf({ id: 123 }), "ge 000123_ lt 000123`");
   });
 
-  it("is a point only where both bounds take the same key in", () => {
+  it("is a point only if both bounds include the same key", () => {
     const dept = new KeyShape([k.str("dept")]);
     assert.ok(isOneRow(dept.rangeOf({ dept: { gte: "a", lte: "a" } })));
     assert.ok(!isOneRow(dept.rangeOf({ dept: { gte: "a", lt: "a" } })));
     assert.ok(!isOneRow(dept.rangeOf({ dept: { gt: "a", lte: "a" } })));
   });
 
-  it("turns round for descending segments", () => {
+  it("is reversed for descending segments", () => {
     const claims = new KeyShape([k.uintDesc("n", 3), k.str("id")]);
     check(claims.rangeOf({ n: { gt: 5 } }), "lt 994");
     check(claims.rangeOf({ n: { gte: 5 } }), "lt 994`");
     check(claims.rangeOf({ n: { lt: 5 } }), "ge 994`");
   });
 
-  it("takes a prefix as the key holds it, where case does not count", () => {
+  it("ignores the case of a prefix if the segment ignores case", () => {
     const town = new KeyShape([k.lit("town"), k.strCI("town")]);
     check(town.rangeOf({ town: { startsWith: "ReD" } }), "ge town_red lt town_ree");
     fc.assert(
@@ -192,7 +192,7 @@ describe("the range of a query", () => {
     );
   });
 
-  it("finds by a prefix words that end at its last sigma, and words that go on", () => {
+  it("finds by prefix the words that end at its last sigma and those that continue", () => {
     const road = new KeyShape([k.strCI("road"), k.uint("n", 2)]);
     const foldOf = (text: string) => text.toLowerCase();
     const words = fc.string({ unit: fc.constantFrom(..."ΣΣσςΑα. '"), maxLength: 6 });
@@ -220,7 +220,7 @@ describe("the range of a query", () => {
     assert.ok(refusals > 0);
   });
 
-  it("takes only a plain object for bounds, and not a list or an object of another library", () => {
+  it("accepts only plain objects as bounds", () => {
     const refused = (id: unknown) =>
       assert.throws(
         () => employee.rangeOf({ id }),
@@ -231,7 +231,7 @@ describe("the range of a query", () => {
     check(employee.rangeOf({ id: Object.create(null) }), "ge empid_ lt empid`");
   });
 
-  it("refuses a prefix that is no text, or half a character of it", () => {
+  it("refuses a prefix that is not text, or ends in half a surrogate pair", () => {
     const email = new KeyShape([k.lit("email"), k.str("email")]);
     for (const startsWith of [5, null, {}, "a\ud83d"]) {
       assert.throws(
@@ -241,7 +241,7 @@ describe("the range of a query", () => {
     }
   });
 
-  it("refuses a bound after a range, bounds that contradict and ranges over a hash", () => {
+  it("refuses a bound after a range, two lower bounds, and ranges over a hash", () => {
     const refused = (run: () => unknown) =>
       assert.throws(run, (error) => isTableError(error, "validation-failed"));
     refused(() => byTown.rangeOf({ town: { gte: "a" }, lastName: "b" }));
@@ -251,7 +251,7 @@ describe("the range of a query", () => {
     refused(() => new KeyShape([k.hash("id", 4)]).rangeOf({ id: { gt: 1 } }));
   });
 
-  it("selects exactly what a filter over the values would", () => {
+  it("selects exactly the keys that a filter over the values would", () => {
     const n = fc.integer({ min: 0, max: 99 });
     const ordered = new KeyShape([k.str("a"), k.str("b"), k.uint("n", 2)]);
     const bound = fc.oneof(

@@ -25,7 +25,7 @@ function bytesIn({ type, value }: EdmValue): number {
 }
 
 describe("the encodings of lists", () => {
-  it("give back the ids they were given, sorted as they were", () => {
+  it("decode exactly the ids they encoded", () => {
     for (const name of NAMES) {
       const { encode, decode } = LIST_ENCODINGS[name];
       fc.assert(
@@ -39,7 +39,7 @@ describe("the encodings of lists", () => {
     }
   });
 
-  it("take what they say they do, and fill a property to the last id", () => {
+  it("have the length they report, and fill a property to the last id", () => {
     for (const name of NAMES) {
       const encoding = LIST_ENCODINGS[name];
       fc.assert(
@@ -56,7 +56,7 @@ describe("the encodings of lists", () => {
     }
   });
 
-  it("hold as many ids of six digits in a property as the manual says", () => {
+  it("hold as many six-digit ids in a property as the manual states", () => {
     for (const [name, fits] of [
       ["csv", 4681],
       ["json", 3640],
@@ -70,7 +70,7 @@ describe("the encodings of lists", () => {
     }
   });
 
-  it("pack in the order of the numbers, the high byte first", () => {
+  it("pack ids in numeric order, high byte first", () => {
     const packed = LIST_ENCODINGS.packed.encode(["000001", "065536"]);
     assert.deepEqual([...bytesOf(String(packed.value))], [0, 0, 0, 1, 0, 1, 0, 0]);
     assert.equal(packed.type, "Binary");
@@ -82,7 +82,7 @@ describe("the encodings of lists", () => {
     assert.throws(() => encode([String(UINT32_MAX + 1)]), { code: "validation-failed" });
   });
 
-  it("find no ids in what is no list of theirs", () => {
+  it("decode only the valid ids of a malformed list", () => {
     const { csv, json, packed } = LIST_ENCODINGS;
     for (const broken of ["", "[", "7", '{"a":1}', "null"]) {
       assert.deepEqual(json.decode(text(broken), 6), []);
@@ -93,14 +93,14 @@ describe("the encodings of lists", () => {
     assert.deepEqual(packed.decode({ type: "Binary", value: "AAAAAQA=" }, 6), ["000001"]);
   });
 
-  it("are told apart by the name that is stored, which rows of other software lack", () => {
+  it("are identified by their stored name; a row without one is CSV", () => {
     for (const name of NAMES) assert.equal(encodingNamed(name), LIST_ENCODINGS[name]);
     for (const name of [undefined, "toString", "zip"]) {
       assert.equal(encodingNamed(name), LIST_ENCODINGS.csv);
     }
   });
 
-  it("pack ids that are one number without a sign", () => {
+  it("pack only ids that are one unsigned number of at most 10 digits", () => {
     const digits = (...row: ConstructorParameters<typeof KeyShape>[0] & readonly unknown[]) =>
       digitsOf(new KeyShape(row));
     assert.equal(digits(k.lit("empid"), k.uint("id", 6)), 6);

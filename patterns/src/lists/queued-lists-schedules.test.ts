@@ -24,7 +24,7 @@ import {
   work,
 } from "./test-queued-lists.ts";
 
-describe("lists kept by a worker, whatever happens", () => {
+describe("lists maintained by a worker, in any schedule", () => {
   const before = async (db: Database) => {
     await prepareIn(db);
     for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
@@ -44,7 +44,7 @@ describe("lists kept by a worker, whatever happens", () => {
     await settle(db, 1);
   };
 
-  it("are right after a crash at every request of writer and worker, and after lost answers", async () => {
+  it("are correct after a crash at any request of writer and worker, and after lost answers", async () => {
     for (const operation of [insert, remove, rename(2, "Smith"), rename(3, undefined)]) {
       const whole = withWorker(operation);
       await crashEverywhere(whole, { before, recover: settle, check: audit });
@@ -76,11 +76,11 @@ describe("lists kept by a worker, whatever happens", () => {
   };
   const working = { before, clients, recover: settle, check: audit };
 
-  it("are right after any interleaving of writers and workers", async () => {
+  it("are correct after any interleaving of writers and workers", async () => {
     await interleave({ ...working, crashShare: 0.01, runs: schedules(80) });
   });
 
-  it("are right after any interleaving of writers and repairs, through crashes", async () => {
+  it("are correct after any interleaving of writers and repairs, with crashes", async () => {
     const repair = tolerant(async (db: Database) => {
       for (const name of NAMES) await repairIndex(db, Employee, name);
     });
@@ -111,7 +111,7 @@ describe("lists kept by a worker, whatever happens", () => {
     });
   });
 
-  it("would not be if lists were written on no condition", async () => {
+  it("would be wrong if workers wrote blobs unconditionally (the check notices)", async () => {
     const blind =
       (_client: string, ports: Ports): Layer =>
       (call, send) => {

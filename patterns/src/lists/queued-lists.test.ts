@@ -30,8 +30,8 @@ import {
   Townsman,
 } from "./test-queued-lists.ts";
 
-describe("lists kept by a worker", () => {
-  it("are settled when an entity stays in one of its lists and changes another", async () => {
+describe("lists maintained by a worker", () => {
+  it("are settled if an entity stays in one list and moves between two others", async () => {
     const { backend, db } = await open();
     await db.createTables(Townsman);
     await db.blobs?.createContainer("towns");
@@ -48,7 +48,7 @@ describe("lists kept by a worker", () => {
     assert.equal((await all.by.towns.keys({ town: "York" })).length, 1);
   });
 
-  it("hold the keys of the members, a line each, in a row or a blob", async () => {
+  it("hold the keys of their members, one per line, in a row or a blob", async () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones(309, "Jones", "Legal"));
     await employees.insert(jones(152));
@@ -68,7 +68,7 @@ describe("lists kept by a worker", () => {
     assert.equal(new TextDecoder().decode(blob?.body), `${lines}\n`);
   });
 
-  it("are read in one request and one for each member", async () => {
+  it("are read in one request, and their entities in one more each", async () => {
     const { db, employees } = await open();
     for (const id of [1, 2]) await employees.insert(jones(id));
     await settle(db);
@@ -82,7 +82,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("cost a writer two messages' requests, and nothing when the value stays", async () => {
+  it("cost a writer two queue requests, and none if the value stays", async () => {
     const { db, employees } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones(1)));
     assert.equal(insert.requests, 3);
@@ -93,7 +93,7 @@ describe("lists kept by a worker", () => {
     await employees.delete({ dept: "Sales", id: 1 });
   });
 
-  it("go on in more rows, and shrink back until nothing is left", async () => {
+  it("continue in more rows, and shrink until no row is left", async () => {
     const { backend, db, employees } = await open();
     const rows = async () => (await backend.tables.query("EmployeeByName", {})).entities.length;
     const ids = [5, 3, 9, 1, 7, 2, 8, 4, 6];
@@ -114,7 +114,7 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
-  it("go on in rows that all fit, also where some keys are many times as long as others", async () => {
+  it("continue in rows that all fit, even if some keys are many times longer than others", async () => {
     const Named = entity("Named", {
       version: 1,
       fields: { team: f.string(), dept: f.string(), id: f.string() },
@@ -143,7 +143,7 @@ describe("lists kept by a worker", () => {
     assert.equal(entities.length, 2);
   });
 
-  it("are read in whole while a worker whose clock is slow halves the rows that are still to be read", async () => {
+  it("are read completely while a worker with a slow clock splits the rows still to be read", async () => {
     const backend = memory({ pageEntitiesMax: 1 });
     const db = connect(backend);
     await prepareIn(db);
@@ -178,7 +178,7 @@ describe("lists kept by a worker", () => {
     );
   });
 
-  it("keep the members of their first row when the last of another leaves", async () => {
+  it("keep the members of their first row when the last member of another row leaves", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2, 3]) await employees.insert(jones(id));
     await settle(db);
@@ -191,7 +191,7 @@ describe("lists kept by a worker", () => {
     assert.equal((await backend.tables.query("EmployeeByName", {})).entities.length, 1);
   });
 
-  it("equal the entities after any history", async () => {
+  it("match the entities after any history", async () => {
     const command = fc.tuple(
       fc.constantFrom("put", "put", "delete"),
       fc.integer({ min: 1, max: 6 }),
@@ -225,7 +225,7 @@ describe("lists kept by a worker", () => {
     );
   });
 
-  it("leave out who left, and have it repaired", async () => {
+  it("leave out a member that was deleted, and have it repaired", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2]) await employees.insert(jones(id));
     await settle(db);
@@ -241,7 +241,7 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
-  it("are built for entities that are there", async () => {
+  it("are built for existing entities", async () => {
     const backend = memory();
     const db = connect({ ...backend, indexStates: controlledIndexes() });
     await prepareIn(db);
@@ -258,7 +258,7 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
-  it("lose no member of a later build to who retired them too slowly", async () => {
+  it("lose no member of a later build to a retirement that was too slow", async () => {
     for (const name of NAMES) {
       const backend = memory();
       const db = connect({ ...backend, indexStates: controlledIndexes() });
@@ -283,7 +283,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("are read once to verify all their members of a page", async () => {
+  it("are read once to verify all members on a page", async () => {
     for (const name of NAMES) {
       const requestsFor = async (members: number) => {
         const { db, employees } = await open();
@@ -299,7 +299,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("are looked at again when the entity moved on while a worker wrote them", async () => {
+  it("are checked again if the entity changed while a worker wrote them", async () => {
     const { backend, db, employees } = await open();
     const drain = (db: Database) =>
       createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Employee])] }).drain();
@@ -321,7 +321,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("gain no member from a message that names others: it would not bring back anybody to mend them", async () => {
+  it("gain no member from a message that names lists the entity does not belong in", async () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones(1, "Smith"));
     for (const name of NAMES) {
@@ -334,7 +334,7 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
-  it("stay apart where they have the same row key in partitions of their own", async () => {
+  it("stay separate if they have the same row key in different partitions", async () => {
     const members = remoteList({
       table: "EmployeeByName",
       partition: [k.str("lastName")],
@@ -352,7 +352,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("are verified from where an earlier one ended, between lists of a page too", async () => {
+  it("are verified from the progress of an earlier verification, even between lists", async () => {
     const backend = memory({ pageEntitiesMax: 2 });
     const db = connect(backend);
     await prepareIn(db);
@@ -371,7 +371,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("lose a member that was moved to another row while it was looked for", async () => {
+  it("lose a deleted member even if another worker moves it to another row meanwhile", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2, 3, 4]) await employees.insert(jones(id));
     await settle(db);
@@ -392,7 +392,7 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
-  it("leave each other alone where blobs of several stand in one container", async () => {
+  it("share a container without touching the blobs of others", async () => {
     const container = "employee-lastname";
     const indexes = {
       names: blobList({ container, name: [k.lit("names"), k.str("lastName")] }),
@@ -414,7 +414,7 @@ describe("lists kept by a worker", () => {
     assert.equal((await all.by.depts.keys({ dept: "Sales" })).length, 2);
   });
 
-  it("go also where somebody changed one when it was about to be deleted", async () => {
+  it("are deleted with their index even if a worker changes one just before", async () => {
     for (const name of NAMES) {
       const { backend, db, employees } = await open();
       await db.tables.createTable("rhcontrol");
@@ -437,7 +437,7 @@ describe("lists kept by a worker", () => {
     }
   });
 
-  it("leave the rows of others in their table when they are retired", async () => {
+  it("leave foreign rows in their table when they are retired", async () => {
     const names = remoteList({
       partition: [k.lit("names")],
       row: [k.lit("lastName"), k.str("lastName")],
@@ -466,7 +466,7 @@ describe("lists kept by a worker", () => {
     );
   });
 
-  it("are verified, mended and retired", async () => {
+  it("are verified, repaired and retired", async () => {
     const { backend, db, employees } = await open();
     for (let id = 1; id <= 5; id++) await employees.insert(jones(id));
     await settle(db);

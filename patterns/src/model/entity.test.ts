@@ -17,7 +17,10 @@ describe("a definition", () => {
     );
 
   it("is refused for names and versions that cannot be stored", () => {
-    refused(() => entity("My Entity", { version: 1, fields, key, table: "Fine" }), /only letters, digits and _/);
+    refused(
+      () => entity("My Entity", { version: 1, fields, key, table: "Fine" }),
+      /only letters, digits and _/,
+    );
     for (const table of ["ab", "1abc", "with-dash", "tables", "x".repeat(64)]) {
       refused(() => entity("E", { version: 1, fields, key, table }), /illegal table name/);
       refused(() => entity("Thing", { version: 1, fields, key }).in(table), /illegal table name/);
