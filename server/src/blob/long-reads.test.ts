@@ -85,9 +85,26 @@ for (const inRows of [false, true]) {
       await rest();
     });
 
-    it("is reported by background work", () => {
-      const { background, longReads } = reading.service;
-      assert.ok(background.includes(longReads));
+    it("is reported by background work within 40 seconds, until the read has ended", async (test) => {
+      test.mock.timers.enable({ apis: ["setInterval"] });
+      const isReported = async () => (await writing.service.longReads.told()).size > 0;
+      const pass = async (seconds: number) => {
+        test.mock.timers.tick(seconds * 1000);
+        // The runs that this started.
+        await new Promise((resolve) => setImmediate(resolve));
+      };
+      for (const work of reading.service.background) work.start();
+      await pass(0);
+      const rest = await begin();
+      await pass(20);
+      assert.equal(await isReported(), false);
+      await pass(20);
+      assert.equal(await isReported(), true);
+      await rest();
+      await pass(20);
+      assert.equal(await isReported(), false);
+      // Clears the intervals while they are still mocked.
+      await reading.close();
     });
 
     it("does not prevent freeing of other content", async () => {
