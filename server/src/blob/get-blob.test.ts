@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
+import type { Awaitable } from "../awaitable.ts";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { ContentId } from "../content/content-store.ts";
+import { MemoryContentStore } from "../content/memory-content-store.ts";
+import type { KeyRange, ScanEnd, Visit } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
 import { digestOf } from "./content-digest.ts";
 import { BlobLab } from "./test-blob-lab.ts";
 
@@ -140,17 +146,58 @@ describe("Get Blob", () => {
     }
   });
 
-  it("returns one version while the blob is replaced during the read", async () => {
-    const large = Buffer.alloc(3 * 1_048_576, 1);
-    await lab.put("/docs/replaced", { body: large });
-    const { blobs, contents } = lab.service.service.context;
-    const name = { account: "devstoreaccount1", container: "docs", blob: "replaced" };
-    const { blob } = (await blobs.read(name)).record;
-    const parts: Uint8Array[] = [];
-    for await (const part of contents.read(blob!, 0, large.length)) {
-      parts.push(Uint8Array.from(part));
-      await lab.put("/docs/replaced", { body: Buffer.alloc(3 * 1_048_576, parts.length + 1) });
-    }
-    assert.ok(Buffer.concat(parts).equals(large));
-  });
+  for (const inRows of [false, true]) {
+    it(`returns one version while the blob is replaced during the read, ${inRows ? "in rows" : "in a content store"}`, async () => {
+      const engine = new WatchedEngine();
+      const contents = new WatchedStore();
+      const lab = await BlobLab.open({ engine, inRows, ...(!inRows && { contents }) });
+      const large = Buffer.concat([1, 2, 3].map((fill) => Buffer.alloc(1_048_576, fill)));
+      await lab.must("PUT", "/docs?restype=container");
+      await lab.put("/docs/replaced", { body: large });
+      const etag = (await lab.must("HEAD", "/docs/replaced")).headers.get("etag");
+      const watch = (onRead: (() => Promise<void>) | undefined) =>
+        Object.assign(inRows ? engine : contents, { onRead });
+      let replaced = 0;
+      const replace = async () => {
+        watch(undefined);
+        await lab.put("/docs/replaced", { body: Buffer.alloc(large.length, 9) });
+        await lab.service.collector.collect(0);
+        replaced++;
+        watch(replace);
+      };
+      watch(replace);
+      const { headers, body } = await lab.must("GET", "/docs/replaced");
+      watch(undefined);
+      assert.ok(replaced >= 3);
+      assert.ok(body.equals(large));
+      assert.equal(headers.get("etag"), etag);
+      assert.equal(headers.get("content-md5"), createHash("md5").update(large).digest("base64"));
+      await lab.assertTidy();
+      await lab.close();
+    });
+  }
 });
+
+/** Yields large contents in parts of a MiB, and calls back before each. */
+class WatchedStore extends MemoryContentStore {
+  onRead: (() => Promise<void>) | undefined;
+
+  override async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
+    for (let at = start; at < end; at += 1_048_576) {
+      await this.onRead?.();
+      yield* super.read(id, at, Math.min(at + 1_048_576, end));
+    }
+  }
+}
+
+/** Calls back before each scan of rows of contents. */
+class WatchedEngine extends MemoryEngine {
+  onRead: (() => Promise<void>) | undefined;
+
+  override scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    if (range.start.partition[0] !== KEY_SPACES.blobContents || !this.onRead) {
+      return super.scan(range, visit);
+    }
+    return this.onRead().then(() => super.scan(range, visit));
+  }
+}
