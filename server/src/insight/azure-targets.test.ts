@@ -169,9 +169,25 @@ describe("Fault rules", () => {
     assert.deepEqual(waits, [250]);
   });
 
-  for (const text of ["", "on InsertEntity", "Sunburn", "503 rate 2", "delay"]) {
-    it(`are rejected if they are ${JSON.stringify(text)}`, () => {
-      assert.throws(() => parseFaultRules(text), Error);
+  const noNumber = (text: string, most: number) =>
+    `"${text}" in a fault rule is not a number from 0 to ${most}.`;
+  const noCode = (text: string) =>
+    `"${text}" in a fault rule is not an error code; use one from the manual or one of 403, 409, 412, 500, 503.`;
+  for (const [text, message] of [
+    ["", "The fault rules are empty."],
+    [";", "The fault rules are empty."],
+    ["on InsertEntity", 'The fault rule "on InsertEntity" neither refuses nor delays.'],
+    ["Sunburn", noCode("Sunburn")],
+    ["503; constructor", noCode("constructor")],
+    ["503 rate 2", noNumber("2", 1)],
+    ["503 rate -1", noNumber("-1", 1)],
+    ["503 rate", '"rate" in a fault rule needs a value.'],
+    ["delay", '"delay" in a fault rule needs a value.'],
+    ["delay soon", noNumber("soon", 600_000)],
+    ["delay 600001", noNumber("600001", 600_000)],
+  ] as const) {
+    it(`are refused if they are ${JSON.stringify(text)}, with the reason`, () => {
+      assert.throws(() => parseFaultRules(text), { message });
     });
   }
 });

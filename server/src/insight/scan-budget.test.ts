@@ -105,18 +105,44 @@ describe("A scan budget", () => {
   });
 
   // If accepted, each would be a budget that never binds, and no test suite would ever fail.
-  const binding = '{"rules":[{"class":"table scan"';
-  for (const text of [
-    ...["", "no scan", "no nothing", "density 2", "dense", "strict"],
-    ...["{}", '{"rules":[]}', '{"rule":[{"read":1}]}', '{"rules":[{"table":"T"}]}'],
-    ...[
+  const noClass = (text: string) =>
+    `"${text}" is not a query class; the classes are point query, range query, partition scan, partition range, table scan.`;
+  const noLimit = (text: string) =>
+    `"${text}" is not a scan budget limit; use "no CLASS", "density SHARE from COUNT", "read COUNT" or "allow".`;
+  const noDensity = (text: string) => `The density ${text} is not a number from 0 to 1.`;
+  const noRules = "The scan budget has no rules.";
+  const rule = "the scan budget.rules[0]";
+  for (const [text, message] of [
+    ["", noRules],
+    ["strict", noRules],
+    ["no scan", noClass("scan")],
+    ["T: no nothing", noClass("nothing")],
+    ["density 1.1", noDensity("1.1")],
+    ["dense", noLimit("dense")],
+    ["read -1", noLimit("read -1")],
+    ["{", "The scan budget is not valid JSON."],
+    ["{}", noRules],
+    ['{"rules":[]}', noRules],
+    ['{"rule":[{"read":1}]}', "the scan budget has rule; allowed are strict, rules."],
+    ['{"rules":[{"table":"T"}]}', `${rule} limits nothing; set class, density, read or allow.`],
+    [
       '{"rules":[{"read":"many"}]}',
-      `${binding},"densty":0.1}]}`,
-      `${binding}}],"strict":"yes"}`,
+      `${rule}.read is a string; a whole number of at least 0 is expected.`,
     ],
-  ]) {
-    it(`refuses the rules ${JSON.stringify(text)}`, () => {
-      assert.throws(() => parseScanRules(text), Error);
+    ['{"rules":[{"class":"scan"}]}', noClass("scan")],
+    ['{"rules":[{"density":-0.1}]}', noDensity("-0.1")],
+    ['{"rules":[{"density":"0.1"}]}', noDensity('"0.1"')],
+    [
+      '{"rules":[{"class":"table scan","densty":0.1}]}',
+      `${rule} has densty; allowed are class, density, table, allow, from, read.`,
+    ],
+    [
+      '{"rules":[{"class":"table scan"}],"strict":"yes"}',
+      "the scan budget.strict is a string; true or false is expected.",
+    ],
+  ] as const) {
+    it(`refuses the rules ${JSON.stringify(text)}, and says why`, () => {
+      assert.throws(() => parseScanRules(text), { message });
     });
   }
 });
