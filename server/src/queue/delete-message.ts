@@ -1,10 +1,10 @@
-import { holdOf } from "./hold-of.ts";
-import type { Hold, QueueName } from "./message-store.ts";
+import { heldMessageOf } from "./held-message.ts";
+import type { HeldMessage, QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
 interface DeleteMessageInput {
   readonly queue: QueueName;
-  readonly hold: Hold;
+  readonly held: HeldMessage;
 }
 
 /**
@@ -15,7 +15,7 @@ export const deleteMessage: QueueOperation<DeleteMessageInput, void> = {
   name: "DeleteMessage",
   route: { method: "DELETE", resource: "message" },
   access: { resourceType: "o", accountSas: ["p"], serviceSas: ["p"], bearer: "write" },
-  decode: (request) => ({ queue: queueNameOf(request), hold: holdOf(request) }),
-  run: ({ messages }, { queue, hold }) => messages.delete(queue, hold),
+  decode: (request) => ({ queue: queueNameOf(request), held: heldMessageOf(request) }),
+  run: ({ messages }, { queue, held }) => messages.delete(queue, held),
   encode: () => ({ status: 204, headers: [] }),
 };

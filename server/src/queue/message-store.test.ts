@@ -14,7 +14,7 @@ import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { readyKey } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
 import { NEVER } from "./message-store.ts";
-import { DAY_MS, holdOf, TestStore, textsOf } from "./test-store.ts";
+import { DAY_MS, heldOf, TestStore, textsOf } from "./test-store.ts";
 
 describe("A message", () => {
   it("is put, received once, and deleted by its receiver", async () => {
@@ -330,6 +330,6 @@ describe("Updates and deletes", () => {
     );
     const results = await Promise.allSettled(attempts);
     assert.equal(results.filter(({ status }) => status === "fulfilled").length, 1);
-    assert.ok(holdOf(held).id);
+    assert.ok(heldOf(held).id);
   });
 });

@@ -28,8 +28,8 @@ export interface QueueName {
   readonly name: string;
 }
 
-/** What a consumer presents to change a message. */
-export interface Hold {
+/** A message as the consumer that holds it names it. */
+export interface HeldMessage {
   /** Undefined for an id that is not a GUID. */
   readonly id: string | undefined;
   readonly receipt: PopReceipt;
@@ -202,13 +202,13 @@ export class MessageStore {
    */
   update(
     queue: QueueName,
-    hold: Hold,
+    held: HeldMessage,
     {
       visibilityTimeoutMs,
       text,
     }: { readonly visibilityTimeoutMs: number; readonly text: Uint8Array | undefined },
   ): Promise<Message> {
-    return this.#change(queue, hold, (message, version, now, change) => {
+    return this.#change(queue, held, (message, version, now, change) => {
       const visibleAt = now + visibilityTimeoutMs;
       if (visibleAt > message.expiresAt) {
         const reason = "The message expires before it would be visible again.";
@@ -229,8 +229,8 @@ export class MessageStore {
    * Deletes a held message.
    * @throws ServiceError QueueNotFound, MessageNotFound
    */
-  async delete(queue: QueueName, hold: Hold): Promise<void> {
-    await this.#change(queue, hold, (message, version, _, change) => {
+  async delete(queue: QueueName, held: HeldMessage): Promise<void> {
+    await this.#change(queue, held, (message, version, _, change) => {
       change.delete(message, version);
       return message;
     });
@@ -247,7 +247,7 @@ export class MessageStore {
   /** Changes one message for the holder of its receipt, in one commit on the record as just read. */
   async #change(
     queue: QueueName,
-    { id, receipt }: Hold,
+    { id, receipt }: HeldMessage,
     apply: (message: Message, version: number, now: number, change: MessagesChange) => Message,
   ): Promise<Message> {
     let open = await this.#openOrRemembered(queue);

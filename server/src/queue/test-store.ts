@@ -6,7 +6,7 @@ import { startOfPartition } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { queuePartition } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
-import { type Hold, MessageStore, type QueueValue } from "./message-store.ts";
+import { type HeldMessage, MessageStore, type QueueValue } from "./message-store.ts";
 import { pooledRandomBytes } from "./pooled-random-bytes.ts";
 import { Sweeper } from "./sweeper.ts";
 
@@ -88,11 +88,11 @@ export class TestStore {
       visibilityTimeoutMs,
       text: text === undefined ? undefined : Buffer.from(text),
     };
-    return this.messages.update(this.queue, holdOf(held), change);
+    return this.messages.update(this.queue, heldOf(held), change);
   }
 
   delete(held: Message): Promise<void> {
-    return this.messages.delete(this.queue, holdOf(held));
+    return this.messages.delete(this.queue, heldOf(held));
   }
 
   async peek(max = 32): Promise<string[]> {
@@ -114,7 +114,7 @@ export class TestStore {
   }
 }
 
-export function holdOf(message: Message): Hold {
+export function heldOf(message: Message): HeldMessage {
   return { id: message.id, receipt: message };
 }
 

@@ -1,15 +1,15 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { missingParameter } from "../http/query-parameters.ts";
-import { holdOf } from "./hold-of.ts";
+import { heldMessageOf } from "./held-message.ts";
 import type { Message } from "./message-record.ts";
-import type { Hold, QueueName } from "./message-store.ts";
+import type { HeldMessage, QueueName } from "./message-store.ts";
 import { parseMessageText, printNextVisible } from "./message-xml.ts";
 import { printPopReceipt } from "./pop-receipt.ts";
 import { type QueueOperation, queueNameOf, visibilityTimeoutOf } from "./queue-operation.ts";
 
 interface UpdateMessageInput {
   readonly queue: QueueName;
-  readonly hold: Hold;
+  readonly held: HeldMessage;
   readonly visibilityTimeoutMs: number;
   /** Undefined leaves the text unchanged. */
   readonly text: Uint8Array | undefined;
@@ -29,14 +29,14 @@ export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
   decode(request) {
     const { query, body } = request;
     const queue = queueNameOf(request);
-    const hold = holdOf(request);
+    const held = heldMessageOf(request);
     const visibilityTimeout = visibilityTimeoutOf(query, 0);
     if (visibilityTimeout === undefined) throw missingParameter("visibilitytimeout");
     const text = body.length > 0 ? parseMessageText(body) : undefined;
-    return { queue, hold, visibilityTimeoutMs: visibilityTimeout * 1000, text };
+    return { queue, held, visibilityTimeoutMs: visibilityTimeout * 1000, text };
   },
 
-  run: ({ messages }, { queue, hold, ...change }) => messages.update(queue, hold, change),
+  run: ({ messages }, { queue, held, ...change }) => messages.update(queue, held, change),
 
   encode: (message) => ({
     status: 204,

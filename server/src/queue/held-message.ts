@@ -1,7 +1,7 @@
 import { invalidParameter, missingParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
 import { parseMessageId } from "./message-id.ts";
-import type { Hold } from "./message-store.ts";
+import type { HeldMessage } from "./message-store.ts";
 import { parsePopReceipt } from "./pop-receipt.ts";
 
 /**
@@ -9,7 +9,7 @@ import { parsePopReceipt } from "./pop-receipt.ts";
  * receipt, and an id that cannot be one.
  * @throws ServiceError MissingRequiredQueryParameter or InvalidQueryParameterValue.
  */
-export function holdOf({ location, query }: WireRequest): Hold {
+export function heldMessageOf({ location, query }: WireRequest): HeldMessage {
   const text = query.get("popreceipt");
   if (text === undefined) throw missingParameter("popreceipt");
   const receipt = parsePopReceipt(text);
