@@ -70,7 +70,7 @@ export class PageReader {
   /** The engine's newest commit before the first read of the current partition. */
   #newestCommit: number | undefined;
   /** Whether the current read must show the state at that commit, and this is not confirmed yet. */
-  #mustStand = false;
+  #mustConfirm = false;
   #ended = false;
   #isOverdue = false;
 
@@ -93,9 +93,9 @@ export class PageReader {
         this.#end(startOf(read));
         break;
       }
-      this.#mustStand = this.#goesOn();
-      if (!this.#mustStand) this.#newestCommit = this.#engine.newestCommit();
-      else if (!this.#stands()) break;
+      this.#mustConfirm = this.#continuesPartition();
+      if (!this.#mustConfirm) this.#newestCommit = this.#engine.newestCommit();
+      else if (!this.#isSameSnapshot()) break;
       const ranges = this.#ranges();
       const step = ranges.length > 0 ? this.#scan(ranges) : this.#points();
       if (step instanceof Promise) return step.then(() => this.read());
@@ -140,7 +140,7 @@ export class PageReader {
 
   /** @param next index of the read after these points */
   #takePoints(entries: readonly (Entry | undefined)[], next: number): void {
-    if (!this.#stands()) return;
+    if (!this.#isSameSnapshot()) return;
     for (const entry of entries) {
       if (entry && !this.#visit(entry)) return;
     }
@@ -193,7 +193,7 @@ export class PageReader {
   }
 
   #scanned(ranges: readonly KeyRange[], ended: ScanEnd): Awaitable<void> {
-    if (ended === "stopped" || !this.#stands()) return;
+    if (ended === "stopped" || !this.#isSameSnapshot()) return;
     if (ended === "complete") {
       this.#readIndex += ranges.length;
       return;
@@ -216,7 +216,7 @@ export class PageReader {
    * Whether the next read continues the partition of the last one. An empty last read counts as
    * well: a page that missed a later transaction must not return half of it.
    */
-  #goesOn(): boolean {
+  #continuesPartition(): boolean {
     const { reads } = this.#request.plan;
     const last = reads[this.#readIndex - 1];
     if (last === undefined) return false;
@@ -230,8 +230,8 @@ export class PageReader {
    * called after the read has begun: if the number of the newest commit is unchanged then, all
    * reads since were of one snapshot.
    */
-  #stands(): boolean {
-    if (!this.#mustStand) return true;
+  #isSameSnapshot(): boolean {
+    if (!this.#mustConfirm) return true;
     const newest = this.#newestCommit;
     if (newest === undefined || this.#engine.newestCommit() !== newest) {
       this.#end(startOf(this.#request.plan.reads[this.#readIndex]!));
@@ -244,9 +244,9 @@ export class PageReader {
     const { predicate, take } = this.#request;
     const view = this.#view;
     const value = recordOf(entry);
-    if (this.#mustStand) {
-      if (!this.#stands()) return false;
-      this.#mustStand = false;
+    if (this.#mustConfirm) {
+      if (!this.#isSameSnapshot()) return false;
+      this.#mustConfirm = false;
     }
     view.reset(value);
     if (this.#isFull()) {
