@@ -78,7 +78,7 @@ export interface OpenServices {
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
-  const contents = options.contents ?? (await openContentsBeside(options));
+  const contents = options.contents ?? (await openContentsFolder(options));
   engine.takePlace?.(await drawPlace(engine));
   const foundation = {
     engine,
@@ -116,7 +116,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
 }
 
 /** Undefined where contents are stored in rows of the engine, or where no blobs are served. */
-async function openContentsBeside({
+async function openContentsFolder({
   engine,
   services,
 }: ServicesOptions): Promise<ContentStore | undefined> {

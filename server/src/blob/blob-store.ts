@@ -111,8 +111,8 @@ export class BlobStore {
    * caller may read again.
    * @throws EngineError `Corrupt` if it still does: reading again would loop forever.
    */
-  async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
-    if (await this.#hasLetGo(name, id, kind)) return;
+  async assertReleased(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
+    if (await this.#isReleased(name, id, kind)) return;
     const { account, container, blob: path } = name;
     const text = `The ${kind} ${id} of ${account}/${container}/${path} is missing.`;
     throw new EngineError("Corrupt", text);
@@ -122,7 +122,7 @@ export class BlobStore {
    * Reads what a record refers to, which another process may be freeing.
    * @returns undefined when that failed and the record no longer refers to it: the caller must read again
    */
-  async readUnlessLetGo<T>(
+  async readUnlessReleased<T>(
     name: BlobName,
     blob: CommittedBlob | undefined,
     read: () => Promise<T>,
@@ -131,12 +131,12 @@ export class BlobStore {
       return await read();
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
-      if (await this.#hasLetGo(name, contentIdOf(blob), "content")) return undefined;
+      if (await this.#isReleased(name, contentIdOf(blob), "content")) return undefined;
       throw error;
     }
   }
 
-  async #hasLetGo(
+  async #isReleased(
     name: BlobName,
     id: string | undefined,
     kind: "content" | "draft",

@@ -8,8 +8,14 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
 import { type ContentPiece, contentsOfList, decodeExtent, type Extent } from "./extents.ts";
-import { type LongReads, UNTOLD_MICROS_MAX } from "./long-reads.ts";
-import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";
+import { type LongReads, UNREPORTED_MICROS_MAX } from "./long-reads.ts";
+import {
+  decodeNote,
+  type NotedThing,
+  type Notes,
+  SPARE_MICROS_MAX,
+  type StoredNote,
+} from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
 export interface CollectorOptions {
@@ -25,9 +31,9 @@ export interface CollectorOptions {
 /** Other processes that may be reading. */
 interface Others {
   /** Ids of long reads they have reported. */
-  readonly told: ReadonlySet<string>;
+  readonly reported: ReadonlySet<string>;
   /** Anything released after this version may be read by one of them that has not reported it yet. */
-  readonly toldSince: number;
+  readonly reportedSince: number;
 }
 
 const PERIOD_MS = 30_000;
@@ -74,9 +80,9 @@ export class Collector implements BackgroundWork {
   /**
    * Frees everything that can be freed now. A failure, such as a file that the system does not delete, does
    * not stop the rest; the first one is thrown at the end.
-   * @param untoldMicrosMax for tests: how long other processes may read without having reported it
+   * @param unreportedMicrosMax for tests: how long other processes may read without having reported it
    */
-  async collect(untoldMicrosMax = UNTOLD_MICROS_MAX): Promise<void> {
+  async collect(unreportedMicrosMax = UNREPORTED_MICROS_MAX): Promise<void> {
     const { engine, notes } = this.#options;
     await notes.dropSpares(SPARE_MICROS_MAX);
     const failures: unknown[] = [];
@@ -91,7 +97,7 @@ export class Collector implements BackgroundWork {
       // Checked after the notes are read: the snapshot of any later hold contains these notes already, and
       // nothing in it refers to what they are about.
       if (await this.#isHeld()) break;
-      const others = await this.#others(untoldMicrosMax);
+      const others = await this.#others(unreportedMicrosMax);
       const settle = (note: StoredNote) => this.#settle(note, others);
       await eachBounded(found, settle).catch((error) => failures.push(error));
       const last = found.at(-1);
@@ -102,11 +108,14 @@ export class Collector implements BackgroundWork {
   }
 
   /** Also read after the notes: whichever process reads what a note is about has already begun. */
-  async #others(untoldMicrosMax: number): Promise<Others | undefined> {
+  async #others(unreportedMicrosMax: number): Promise<Others | undefined> {
     const { engine, longReads } = this.#options;
     this.#isShared = engine.isShared?.() ?? false;
     if (!this.#isShared) return undefined;
-    return { told: await longReads.told(), toldSince: engine.nextVersion() - untoldMicrosMax };
+    return {
+      reported: await longReads.reported(),
+      reportedSince: engine.nextVersion() - unreportedMicrosMax,
+    };
   }
 
   async #isHeld(): Promise<boolean> {
@@ -138,14 +147,15 @@ export class Collector implements BackgroundWork {
       this.wake();
       return;
     }
-    if (others && (note.version > others.toldSince || others.told.has(note.thing.id))) return;
+    if (others && (note.version > others.reportedSince || others.reported.has(note.thing.id)))
+      return;
     if (await this.#mustStay(note.thing)) return;
     await this.#free(note);
     await this.#delete([note.key]);
     if (note.successor !== undefined) this.#loop.wake();
   }
 
-  async #mustStay({ kind, id }: Thing): Promise<boolean> {
+  async #mustStay({ kind, id }: NotedThing): Promise<boolean> {
     const { engine, notes, readers } = this.#options;
     if (readers.mustWaitFor(id)) return true;
     if (kind !== "list") return false;

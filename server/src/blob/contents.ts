@@ -63,7 +63,7 @@ export class Contents {
   ): Promise<ReceivedContent> {
     if (this.isSmall(expected.bytes)) {
       const { bytes, digests } = await receiveWhole(source, expected, wanted);
-      return { content: this.keep(bytes), digests };
+      return { content: this.newRow(bytes), digests };
     }
     const body = source ?? NO_BODY;
     let summing: Promise<Digests> | undefined;
@@ -72,7 +72,7 @@ export class Contents {
       summing = handledLater(whole);
     });
     // Parts arrive while the note is written, which takes a flush.
-    const arriving = begun(content);
+    const arriving = requestedAhead(content);
     try {
       const stored = await this.store(arriving, expected.bytes);
       // The last checksums are computed during the last flush. What is on disk is still only in the making: a
@@ -110,7 +110,7 @@ export class Contents {
   }
 
   /** Prepares content that is all in memory: the commit puts it as a row. */
-  keep(bytes: Uint8Array): NewContent {
+  newRow(bytes: Uint8Array): NewContent {
     if (bytes.length === 0) return NO_CONTENT;
     const { ids, rows } = this.#options;
     const id = ids.next();
@@ -132,7 +132,7 @@ export class Contents {
   /** Copies a content for another blob to own. */
   async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
     const { store } = this.#options;
-    if (place === "row") return this.keep(await this.#row(id));
+    if (place === "row") return this.newRow(await this.#row(id));
     return this.#make(length, (to, { check }) => store.copy(id, to, check));
   }
 
@@ -296,7 +296,7 @@ export async function gather(
 type Parts = AsyncGenerator<Uint8Array, void, undefined>;
 
 /** The same parts, with the first two requested in advance: as many as `UploadParts` lends at a time. */
-function begun(parts: Parts) {
+function requestedAhead(parts: Parts) {
   const first = [handledLater(parts.next()), handledLater(parts.next())];
   return {
     next: () => first.shift() ?? parts.next(),

@@ -105,7 +105,7 @@ async function copyOnce(
   const from = await readSource(context, source, request);
   const original = from.record.blob!;
   checkSourceConditions(input.sourceConditions, original.modified);
-  const made = await blobs.readUnlessLetGo(source.name, original, () =>
+  const made = await blobs.readUnlessReleased(source.name, original, () =>
     readers.hold(contentIdOf(original) ?? "", () => takeContent(context, input, original, request)),
   );
   if (made === undefined) return undefined;

@@ -81,7 +81,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
       const content = await contentOf(context, blob, start, end);
       if (content === undefined) {
         // Replaced between the two reads: its row was deleted with it.
-        await context.blobs.assertLetGo(input.name, contentIdOf(blob) ?? "", "content");
+        await context.blobs.assertReleased(input.name, contentIdOf(blob) ?? "", "content");
         continue;
       }
       const read = { blob, range, isStructured, start, end };

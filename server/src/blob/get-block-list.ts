@@ -79,14 +79,14 @@ async function readLists(
     checkLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
   }
   const read = () => committedList(engine, which === "uncommitted" ? undefined : blob);
-  const blocksOfBlob = await blobs.readUnlessLetGo(name, blob, read);
+  const blocksOfBlob = await blobs.readUnlessReleased(name, blob, read);
   if (blocksOfBlob === undefined) return undefined;
   const committed = which === "uncommitted" ? undefined : blocksOfBlob;
   if (which === "committed") return { blob, committed, uncommitted: undefined };
   if (draft === undefined) return { blob, committed, uncommitted: [] };
   const blocks = await uncommittedBlocks(engine, draft.id);
   if (blocks === undefined) {
-    await blobs.assertLetGo(name, draft.id, "draft");
+    await blobs.assertReleased(name, draft.id, "draft");
     return undefined;
   }
   // In ascending order of their ids.

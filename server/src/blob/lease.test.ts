@@ -170,11 +170,11 @@ describe("A lease", () => {
     ] as const) {
       const headers = leaseHeaders(LEASES[state], NOW);
       const elements = printLease(LEASES[state], NOW).matchAll(/<Lease(\w+)>(\w+)<\/Lease\1>/g);
-      const told = Array.from(elements, ([, name = "", value]) => [
+      const given = Array.from(elements, ([, name = "", value]) => [
         `x-ms-lease-${name.toLowerCase()}`,
         value,
       ]);
-      assert.deepEqual(told.flat(), headers);
+      assert.deepEqual(given.flat(), headers);
     }
   });
 

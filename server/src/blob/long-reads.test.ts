@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { UNTOLD_MICROS_MAX } from "./long-reads.ts";
+import { UNREPORTED_MICROS_MAX } from "./long-reads.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
 /** Too large for a row, and read in several parts. */
 const LARGE = Buffer.alloc(700_000, 1);
 const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };
-const UNTOLD_MS_MAX = UNTOLD_MICROS_MAX / 1000;
+const UNTOLD_MS_MAX = UNREPORTED_MICROS_MAX / 1000;
 
 /** An engine that other processes share, while `shared` is true. */
 class SharedEngine extends MemoryEngine {
@@ -51,21 +51,21 @@ for (const inRows of [false, true]) {
       // Before the read is reported: within two minutes nobody frees what was released.
       await collect();
       for (let minute = 0; minute < 10; minute++) {
-        await reading.service.longReads.tell();
-        await reading.service.longReads.tell();
+        await reading.service.longReads.report();
+        await reading.service.longReads.report();
         clock.ms += UNTOLD_MS_MAX / 2;
         await collect();
       }
       assert.equal(await rest(), 2 * LARGE.length);
-      await reading.service.longReads.tell();
+      await reading.service.longReads.report();
       await collect();
       assert.deepEqual(await leftOver(), []);
     });
 
     it("is freed two minutes after the last report of a killed reader", async () => {
       await begin();
-      await reading.service.longReads.tell();
-      await reading.service.longReads.tell();
+      await reading.service.longReads.report();
+      await reading.service.longReads.report();
       await writing.must("DELETE", "/docs/a");
       clock.ms += UNTOLD_MS_MAX - 1;
       await collect();
@@ -73,21 +73,21 @@ for (const inRows of [false, true]) {
       clock.ms += 2;
       await collect();
       assert.deepEqual(await leftOver(), []);
-      assert.equal((await writing.service.longReads.told()).size, 0);
+      assert.equal((await writing.service.longReads.reported()).size, 0);
     });
 
     it("is reported only if the read lasts", async () => {
       const rest = await begin();
-      await reading.service.longReads.tell();
-      assert.equal((await writing.service.longReads.told()).size, 0);
-      await reading.service.longReads.tell();
-      assert.notEqual((await writing.service.longReads.told()).size, 0);
+      await reading.service.longReads.report();
+      assert.equal((await writing.service.longReads.reported()).size, 0);
+      await reading.service.longReads.report();
+      assert.notEqual((await writing.service.longReads.reported()).size, 0);
       await rest();
     });
 
     it("is reported by background work within 40 seconds, until the read has ended", async (test) => {
       test.mock.timers.enable({ apis: ["setInterval"] });
-      const isReported = async () => (await writing.service.longReads.told()).size > 0;
+      const isReported = async () => (await writing.service.longReads.reported()).size > 0;
       const pass = async (seconds: number) => {
         test.mock.timers.tick(seconds * 1000);
         // The runs that this started.
@@ -115,8 +115,8 @@ for (const inRows of [false, true]) {
       await writing.must("DELETE", "/docs/b");
       assert.ok((await leftOver()).length > read.length);
       clock.ms += UNTOLD_MS_MAX;
-      await reading.service.longReads.tell();
-      await reading.service.longReads.tell();
+      await reading.service.longReads.report();
+      await reading.service.longReads.report();
       await writing.service.collector.collect(0);
       const others = (await leftOver()).filter((thing) => !read.includes(thing));
       assert.deepEqual(others, []);
@@ -126,9 +126,9 @@ for (const inRows of [false, true]) {
     it("is not reported if no other process shares the engine, and is freed immediately", async () => {
       engine.shared = false;
       const rest = await begin();
-      await reading.service.longReads.tell();
-      await reading.service.longReads.tell();
-      assert.equal((await writing.service.longReads.told()).size, 0);
+      await reading.service.longReads.report();
+      await reading.service.longReads.report();
+      assert.equal((await writing.service.longReads.reported()).size, 0);
       assert.equal(await rest(), 2 * LARGE.length);
       await writing.must("DELETE", "/docs/a");
       await collect();

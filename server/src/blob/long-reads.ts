@@ -12,7 +12,7 @@ const PERIOD_MS = 20_000;
  * How long a process's report is trusted, and how long something released may still be read by a process that
  * has not reported it. A process reports within two periods; clocks of front ends differ by at most a minute.
  */
-export const UNTOLD_MICROS_MAX = 120 * 1e6;
+export const UNREPORTED_MICROS_MAX = 120 * 1e6;
 
 export interface LongReadsOptions {
   readonly engine: Engine;
@@ -31,12 +31,12 @@ export class LongReads implements BackgroundWork {
   readonly #own: Key = { partition: PARTITION, sort: randomBytes(6) };
   /** The reads in progress at the last run. */
   #before: ReadonlySet<string> = new Set();
-  #hasTold = false;
+  #hasReported = false;
 
   constructor(options: LongReadsOptions) {
     this.#options = options;
     const { onError } = options;
-    this.#loop = new BackgroundLoop({ run: () => this.tell(), periodMs: PERIOD_MS, onError });
+    this.#loop = new BackgroundLoop({ run: () => this.report(), periodMs: PERIOD_MS, onError });
   }
 
   start(): void {
@@ -48,26 +48,26 @@ export class LongReads implements BackgroundWork {
   }
 
   /** Reports the reads that were already in progress one period ago, if another process shares the data. */
-  async tell(): Promise<void> {
+  async report(): Promise<void> {
     const { engine, readers } = this.#options;
     const reading = new Set(readers.ids());
     const ids = [...reading].filter((id) => this.#before.has(id));
     this.#before = reading;
     const version = engine.nextVersion();
     if (ids.length > 0 && engine.isShared?.()) {
-      this.#hasTold = true;
+      this.#hasReported = true;
       const puts = [{ key: this.#own, value: Buffer.from(JSON.stringify(ids), "latin1") }];
       await engine.commit({ version, checks: [], puts, deletes: [] });
-    } else if (this.#hasTold) {
+    } else if (this.#hasReported) {
       await engine.commit({ version, checks: [], puts: [], deletes: [this.#own] });
-      this.#hasTold = false;
+      this.#hasReported = false;
     }
   }
 
   /** Ids of the reads that processes have reported. Deletes reports that killed processes left behind. */
-  async told(): Promise<ReadonlySet<string>> {
+  async reported(): Promise<ReadonlySet<string>> {
     const { engine } = this.#options;
-    const since = engine.nextVersion() - UNTOLD_MICROS_MAX;
+    const since = engine.nextVersion() - UNREPORTED_MICROS_MAX;
     const ids = new Set<string>();
     const deletes: Key[] = [];
     await scanToEnd(engine, partitionRange(PARTITION), ({ key, value, version }) => {

@@ -40,7 +40,7 @@ import { partitionRange, sortPrefixRange } from "../engine/key-codec.ts";
  */
 
 /** A thing that notes are about. */
-export type Thing =
+export type NotedThing =
   /** A content in the content store. Rows need no notes: the commit that releases them deletes them. */
   | { readonly kind: "content"; readonly id: ContentId }
   /** A list of extents; `alone` if it is freed without the contents it refers to. */
@@ -50,7 +50,7 @@ export type Thing =
   | { readonly kind: "hold"; readonly id: string };
 
 export interface Note {
-  readonly thing: Thing;
+  readonly thing: NotedThing;
   /** The list that took over some of the thing's contents, which therefore stay. */
   readonly successor?: string;
   /** The process that is making the thing; absent for garbage. */
@@ -150,11 +150,11 @@ export class Notes {
   }
 
   /** Notes durably that something is in the making. */
-  begin(thing: Thing): Promise<Making> {
+  begin(thing: NotedThing): Promise<Making> {
     return this.#begin(thing, this.#newKey(undefined));
   }
 
-  async #begin(thing: Thing, note: Key): Promise<Making> {
+  async #begin(thing: NotedThing, note: Key): Promise<Making> {
     const text = textOf(note);
     this.#making.add(text);
     try {
@@ -170,7 +170,7 @@ export class Notes {
   async beginContent(): Promise<ContentMaking> {
     const taken = await this.#takeSpare();
     const id = taken?.id ?? this.#options.ids.next();
-    const thing: Thing = { kind: "content", id };
+    const thing: NotedThing = { kind: "content", id };
     const making = taken ? this.#makingOf(thing, taken.note) : await this.begin(thing);
     const spare = { id: this.#options.ids.next(), note: this.#newKey(undefined) };
     const spareText = textOf(spare.note);
@@ -220,11 +220,11 @@ export class Notes {
     await this.#commit({ puts: [], deletes: old.map(({ note }) => note) });
   }
 
-  #noteOf(thing: Thing, note: Key): Put {
+  #noteOf(thing: NotedThing, note: Key): Put {
     return { key: note, value: encode({ thing, maker: this.#self }) };
   }
 
-  #makingOf(thing: Thing, note: Key): Making {
+  #makingOf(thing: NotedThing, note: Key): Making {
     const text = textOf(note);
     const check: Check = { key: note, expected: "present" };
     return {
@@ -250,7 +250,7 @@ export class Notes {
    * Makes the thing garbage, under a new note: the first note may be gone, taken by a collector before the
    * thing was stored. If this commit fails, the first note still leads to the thing.
    */
-  async #giveUp(thing: Thing, note: Key): Promise<void> {
+  async #giveUp(thing: NotedThing, note: Key): Promise<void> {
     try {
       await this.#commit({ puts: [this.garbage(thing)], deletes: [note] });
     } catch (error) {
@@ -265,7 +265,7 @@ export class Notes {
   }
 
   /** To be put by the commit that releases something. */
-  garbage(thing: Thing, successor?: string): Put {
+  garbage(thing: NotedThing, successor?: string): Put {
     return {
       key: this.#newKey(successor),
       value: encode(successor === undefined ? { thing } : { thing, successor }),

@@ -116,10 +116,10 @@ async function commitList(
   const [head] = headKey ? await engine.get([headKey]) : [];
   if (draft && head === undefined) {
     // The draft has just expired, or another list has taken it.
-    await blobs.assertLetGo(input.name, draft.id, "draft");
+    await blobs.assertReleased(input.name, draft.id, "draft");
     return LOST;
   }
-  const extents = await blobs.readUnlessLetGo(input.name, blob, () =>
+  const extents = await blobs.readUnlessReleased(input.name, blob, () =>
     resolve(engine, state, choices),
   );
   if (extents === undefined) return LOST;

@@ -119,7 +119,7 @@ async function stage(
   const [head, replaced] = isFirst ? [] : await engine.get([headKey, blockKey]);
   // The draft was released between the two reads. The commit will fail on it, and everything is decided
   // again.
-  if (!isFirst && head === undefined) await context.blobs.assertLetGo(name, draft.id, "draft");
+  if (!isFirst && head === undefined) await context.blobs.assertReleased(name, draft.id, "draft");
   const isNew = replaced === undefined;
   if (isNew && !isFirst && (await blockCounts.of(draft.id)) >= LIMITS.uncommittedBlocksMax) {
     throw new ServiceError("BlockCountExceedsLimit", {

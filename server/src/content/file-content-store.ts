@@ -52,7 +52,7 @@ export class FileContentStore implements ContentStore {
     const { failures } = folder;
     const file = await attempt(open(folder.pathOf(id), "wx", 0o600), "create a file");
     // The name is flushed while the content is written, not after it.
-    const named = handledLater(folder.keep(failures));
+    const named = handledLater(folder.flush(failures));
     try {
       await pour(bytes, file);
     } finally {
@@ -89,7 +89,7 @@ export class FileContentStore implements ContentStore {
     const folder = this.#folderOf(to);
     const { failures } = folder;
     await this.copyFrom(this, from, to);
-    await folder.keep(failures);
+    await folder.flush(failures);
   }
 
   /** Like `copy`, from another store, except that the name is on disk only after a `flush`. */
@@ -107,7 +107,7 @@ export class FileContentStore implements ContentStore {
 
   /** Flushes all names. */
   async flush(): Promise<void> {
-    for (const folder of this.#folders.values()) await folder.keep(folder.failures);
+    for (const folder of this.#folders.values()) await folder.flush(folder.failures);
   }
 
   async delete(id: ContentId): Promise<void> {
@@ -117,7 +117,7 @@ export class FileContentStore implements ContentStore {
       if (!isMissing(cause)) throw unavailable(`delete ${id}`, cause);
     });
     // A loss of power must not bring back a file that no note remembers.
-    await folder.keep(failures);
+    await folder.flush(failures);
   }
 
   async *list(): AsyncGenerator<ContentId> {

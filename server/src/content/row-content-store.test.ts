@@ -92,12 +92,12 @@ describe("Contents in rows that another process is deleting", () => {
       whenHalfGone = resolve;
     });
     let goOn: () => void = () => {};
-    const told = new Promise<void>((resolve) => {
+    const resumed = new Promise<void>((resolve) => {
       goOn = resolve;
     });
     engine.interruptCommit(2, () => {
       whenHalfGone();
-      return told;
+      return resumed;
     });
     const deleting = store.delete(from);
     await halfGone;

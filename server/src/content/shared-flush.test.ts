@@ -24,8 +24,8 @@ describe("A flush that several callers share", () => {
 
   it("serves all callers that asked during the previous flush", async () => {
     const { shared, flushes } = disk;
-    const first = shared.keep(0);
-    const others = [shared.keep(0), shared.keep(0)];
+    const first = shared.flush(0);
+    const others = [shared.flush(0), shared.flush(0)];
     assert.equal(flushes.length, 1);
     flushes[0]?.succeed();
     await first;
@@ -37,8 +37,8 @@ describe("A flush that several callers share", () => {
 
   it("fails also for callers that wait for the next flush, whose changes may be lost too", async () => {
     const { shared, flushes } = disk;
-    const first = shared.keep(0);
-    const other = shared.keep(0);
+    const first = shared.flush(0);
+    const other = shared.flush(0);
     flushes[0]?.fail();
     await assert.rejects(first, LOST);
     await assert.rejects(other, LOST);
@@ -48,20 +48,20 @@ describe("A flush that several callers share", () => {
   it("fails for a change made before the failure, even if it is requested afterwards", async () => {
     const { shared, flushes } = disk;
     const madeSince = shared.failures;
-    const first = shared.keep(0);
+    const first = shared.flush(0);
     flushes[0]?.fail();
     await assert.rejects(first, LOST);
-    await assert.rejects(shared.keep(madeSince), LOST);
+    await assert.rejects(shared.flush(madeSince), LOST);
     assert.equal(flushes.length, 1);
   });
 
   it("succeeds for changes made after a failed flush", async () => {
     const { shared, flushes } = disk;
-    const first = shared.keep(0);
-    const other = shared.keep(0);
+    const first = shared.flush(0);
+    const other = shared.flush(0);
     flushes[0]?.fail();
     await Promise.allSettled([first, other]);
-    const again = shared.keep(shared.failures);
+    const again = shared.flush(shared.failures);
     assert.equal(flushes.length, 2);
     flushes[1]?.succeed();
     await again;

@@ -15,13 +15,13 @@ export class SharedFlush {
     this.#flush = flush;
   }
 
-  /** How many flushes have failed: read it before making something, and pass it to `keep`. */
+  /** How many flushes have failed: read it before making something, and pass it to `flush`. */
   get failures(): number {
     return this.#failed.times;
   }
 
   /** Resolves when everything made since the failure count was `since` is on disk. */
-  keep(since: number): Promise<void> {
+  flush(since: number): Promise<void> {
     const { times, error } = this.#failed;
     if (since !== times) return Promise.reject(error);
     if (this.#next) return this.#next;
