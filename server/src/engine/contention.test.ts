@@ -42,12 +42,12 @@ describe("Contention", () => {
 
   it("tells an attempt whether an earlier one of the same turn lost", async () => {
     const contention = new Contention(systemClock);
-    const told: boolean[] = [];
+    const repeats: boolean[] = [];
     await contention.inTurn("k", async (again) => {
-      told.push(again);
-      return told.length < 3 ? LOST : "won";
+      repeats.push(again);
+      return repeats.length < 3 ? LOST : "won";
     });
-    assert.deepEqual(told, [false, true, true]);
+    assert.deepEqual(repeats, [false, true, true]);
   });
 
   it("does not make writers of other keys wait", async () => {

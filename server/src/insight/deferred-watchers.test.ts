@@ -7,21 +7,21 @@ import { keysRead, type QueryFacts } from "./insight.ts";
 
 describe("Deferred watchers", () => {
   it("receive queries on drain, once, in the order in which they ended", () => {
-    const { deferred, told } = watch();
+    const { deferred, calls } = watch();
     for (let i = 0; i < 40; i++) {
       deferred.admitQuery(query(i));
       deferred.queried(lastQuery, COST);
     }
-    assert.deepEqual(told, []);
+    assert.deepEqual(calls, []);
     deferred.drain();
     const expected = Array.from({ length: 40 }, (_, i) => `ran ${i}`);
-    assert.deepEqual(told, expected);
+    assert.deepEqual(calls, expected);
     deferred.drain();
-    assert.deepEqual(told, expected);
+    assert.deepEqual(calls, expected);
   });
 
   it("receive the beginning of a query separately if another operation begins or ends during it", () => {
-    const { deferred, told } = watch();
+    const { deferred, calls } = watch();
     const [first, second, third, fourth] = [query(1), query(2), query(3), query(4)];
     deferred.admitQuery(first);
     deferred.admitQuery(second);
@@ -32,7 +32,7 @@ describe("Deferred watchers", () => {
     deferred.queried(third, COST);
     deferred.admitQuery(fourth);
     deferred.drain();
-    assert.deepEqual(told, [
+    assert.deepEqual(calls, [
       ...["admit 1", "ran 2", "queried 1", "admit 3", "write 5"],
       ...["queried 3", "admit 4"],
     ]);
@@ -77,20 +77,20 @@ describe("Deferred watchers", () => {
   });
 
   it("receive a write immediately, after the queries before it", () => {
-    const { deferred, told } = watch();
+    const { deferred, calls } = watch();
     deferred.admitQuery(query(1));
     deferred.queried(lastQuery, COST);
     deferred.admitWrite({ ...BASE, at: 2, partitionKey: "p", mutations: [] });
-    assert.deepEqual(told, ["ran 1", "write 2"]);
+    assert.deepEqual(calls, ["ran 1", "write 2"]);
   });
 
   it("receive queries once 64 wait, and immediately if a filter is long", () => {
-    const { deferred, told } = watch();
+    const { deferred, calls } = watch();
     for (let i = 0; i < 100; i++) deferred.queried(query(i), COST);
-    assert.ok(told.length >= 36, `${told.length}`);
+    assert.ok(calls.length >= 36, `${calls.length}`);
     deferred.queried(query(100, `Name eq '${"x".repeat(2000)}'`), COST);
     assert.deepEqual(
-      told,
+      calls,
       Array.from({ length: 101 }, (_, i) => `queried ${i}`),
     );
   });
@@ -118,17 +118,17 @@ function query(at: number, filter = "Age eq 1"): QueryFacts {
 let lastQuery: QueryFacts;
 
 function watch() {
-  const told: string[] = [];
+  const calls: string[] = [];
   const deferred = new DeferredWatchers([
     {
-      admitQuery: ({ at }) => told.push(`admit ${at}`),
+      admitQuery: ({ at }) => calls.push(`admit ${at}`),
       ranQueries(batch) {
         for (let i = 0; i < batch.count; i++) {
-          told.push(`${batch.wasAdmitted(i) ? "queried" : "ran"} ${batch.at(i)}`);
+          calls.push(`${batch.wasAdmitted(i) ? "queried" : "ran"} ${batch.at(i)}`);
         }
       },
-      admitWrite: ({ at }) => told.push(`write ${at}`),
+      admitWrite: ({ at }) => calls.push(`write ${at}`),
     },
   ]);
-  return { deferred, told };
+  return { deferred, calls };
 }

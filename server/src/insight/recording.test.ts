@@ -41,8 +41,8 @@ describe("A recording", () => {
     traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1, table: "U" });
     traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1, table: "U", client: "::2" });
     traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1 });
-    const told = traffic.events().map((each) => [each.client, each.table, each.partitionKey]);
-    assert.deepEqual(told, [
+    const recorded = traffic.events().map((each) => [each.client, each.table, each.partitionKey]);
+    assert.deepEqual(recorded, [
       ...["p", "p", "q"].map((key) => ["::1", "T", key]),
       ["::1", "V", "w"],
       ...["q", "p", undefined].map((key) => ["::1", "T", key]),
@@ -56,7 +56,7 @@ describe("A recording", () => {
     const seed = 20_261_122;
     const below = random(seed);
     const traffic = record();
-    const told: Partial<QueryEvent>[] = [];
+    const expected: Partial<QueryEvent>[] = [];
     for (let i = 0; i < 5_000; i++) {
       traffic.tick(below(3));
       const origin = { table: `T${below(20) >> 4}`, client: `::${below(20) >> 4}` };
@@ -67,20 +67,20 @@ describe("A recording", () => {
       else if (turn === 2) {
         const filter = `PartitionKey eq '${partitionKey}' and Age gt ${i}`;
         traffic.query(filter, { ...origin, read: 9, returned: 1, bytes: 7 });
-        told.push({ ...origin, partitionKey, rowKey: undefined, filter, read: 9, bytes: 7 });
+        expected.push({ ...origin, partitionKey, rowKey: undefined, filter, read: 9, bytes: 7 });
       } else {
         const found = below(8) === 0 ? 0 : 1;
         const rowKey = below(50) === 0 ? 'é"' : `row-${below(1e9)}`;
         const bytes = found * [0, 7, 42, 999, 1_000, 9_999, 10_000, 300_000][below(8)]!;
         const spent = { ...origin, projected: below(9) === 0, bytes };
         traffic.query("", { ...spent, read: found, returned: found }, { partitionKey, rowKey });
-        told.push({ ...spent, partitionKey, rowKey, filter: undefined, read: found });
+        expected.push({ ...spent, partitionKey, rowKey, filter: undefined, read: found });
       }
     }
     const queries = traffic.events().filter((event) => event.kind === "query");
-    assert.equal(queries.length, told.length);
+    assert.equal(queries.length, expected.length);
     for (const [i, query] of queries.entries()) {
-      assert.deepEqual({ ...query, ...told[i] }, query, `query ${i} of seed ${seed}`);
+      assert.deepEqual({ ...query, ...expected[i] }, query, `query ${i} of seed ${seed}`);
     }
   });
 
@@ -116,10 +116,10 @@ describe("A recording", () => {
     const page = { read: 1000, returned: 1000 };
     traffic.query("Age gt 5", page);
     traffic.query("Age gt 5", { ...page, continued: true, projected: true });
-    const told = traffic
+    const recorded = traffic
       .events()
       .map((each) => each.kind === "query" && [each.continued, each.projected]);
-    assert.deepEqual(told, [
+    assert.deepEqual(recorded, [
       [false, false],
       [true, true],
     ]);

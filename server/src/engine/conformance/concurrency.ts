@@ -5,7 +5,7 @@ import { partitionRange } from "../key-codec.ts";
 import {
   absent,
   atVersion,
-  burn,
+  busyWait,
   bytes,
   commit,
   getEntry,
@@ -151,7 +151,7 @@ export function testConcurrency(withEngine: WithEngine): void {
       for (let round = 0; round < 5; round++) {
         const { entries, end } = await scanOnce(engine, whole, () => {
           // Slow enough for 300 entries to span several turns of the event loop.
-          burn(0.05);
+          busyWait(0.05);
           return true;
         });
         assert.equal(new Set(entries.map((entry) => text(entry.value))).size, 1);

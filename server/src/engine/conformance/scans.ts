@@ -7,7 +7,7 @@ import { scanToEnd } from "../scan-to-end.ts";
 import {
   assertSameBytes,
   between,
-  burn,
+  busyWait,
   bytes,
   EMPTY_KEY,
   key,
@@ -258,7 +258,7 @@ export function testScans(withEngine: WithEngine): void {
       const end = await engine.scan({ start: EMPTY_KEY }, () => {
         visited++;
         if (!othersRan) visitedAlone++;
-        burn(1);
+        busyWait(1);
         return true;
       });
       await turn;

@@ -164,7 +164,7 @@ export function atVersion(at: Key, version: number): Check {
 }
 
 /** Keeps the processor busy, as a slow visitor would. */
-export function burn(milliseconds: number): void {
+export function busyWait(milliseconds: number): void {
   const until = performance.now() + milliseconds;
   while (performance.now() < until);
 }

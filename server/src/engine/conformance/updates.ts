@@ -36,12 +36,12 @@ export function testUpdates(withEngine: WithEngine): void {
       const before = await put(engine, a, "1");
       const update = updateOf(engine);
       if (!update) return;
-      let told = 0;
+      let passed = 0;
       const { version } = await update(a, (_current, version) => {
-        told = version;
+        passed = version;
         return bytes("2");
       });
-      assert.equal(told, version);
+      assert.equal(passed, version);
       assertAbove(version, before);
     }));
 

@@ -40,7 +40,7 @@ export class DataFolder {
    * Releases the snapshots of processes that were killed, which would hold their pages for ever and let the
    * file grow. Checks at most once a minute.
    */
-  letDeadReadersGo(): void {
+  releaseDeadReaders(): void {
     const now = this.#clock.now();
     if (Math.abs(now - this.#readersAt) < READERS_EVERY_MS) return;
     this.#readersAt = now;

@@ -149,7 +149,7 @@ export class GroupCommit {
       this.#broken = this.#folderGone();
       return;
     }
-    this.#folder.letDeadReadersGo();
+    this.#folder.releaseDeadReaders();
     const group: Waiting[] = [];
     let transaction: number | undefined;
     let hasWritten = false;

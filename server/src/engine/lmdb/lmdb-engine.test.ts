@@ -5,7 +5,7 @@ import {
   absent,
   assertAbove,
   assertSameBytes,
-  burn,
+  busyWait,
   bytes,
   commit,
   EMPTY_KEY,
@@ -116,7 +116,7 @@ describe("A snapshot", () => {
         const puts = Array.from({ length: 40 }, (_, index) => [key("p", [index]), "1"] as const);
         await mustCommit(engine, { puts });
         const slowly = () => {
-          burn(1);
+          busyWait(1);
           return true;
         };
         const { entries, end } = await scanOnce(engine, { start: EMPTY_KEY }, slowly);
@@ -138,13 +138,13 @@ describe("A snapshot", () => {
         await scanOnce(engine, { start: EMPTY_KEY }, () => false);
         const failing = async () =>
           engine.scan({ start: EMPTY_KEY }, () => {
-            burn(0.5);
+            busyWait(0.5);
             throw mistake;
           });
         await assert.rejects(failing, (error) => error === mistake);
         const suspended = Array.from({ length: 5 }, () =>
           scanOnce(engine, { start: EMPTY_KEY }, () => {
-            burn(0.3);
+            busyWait(0.3);
             return true;
           }),
         );
@@ -164,7 +164,7 @@ describe("A snapshot", () => {
       async (engine) => {
         for (let index = 0; index < 40; index++) await put(engine, key("p", [index]), "1");
         const slowly = () => {
-          burn(0.5);
+          busyWait(0.5);
           return true;
         };
         const scan = async () => scanOnce(engine, { start: EMPTY_KEY }, slowly);

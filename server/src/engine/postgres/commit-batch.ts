@@ -3,7 +3,7 @@ import { executeOne, type OneKeyWrite } from "./commit-one.ts";
 import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
-import { BE_IMPATIENT, BEGIN, COMMIT, type Statement } from "./statements.ts";
+import { BEGIN, COMMIT, SET_LOCK_TIMEOUT, type Statement } from "./statements.ts";
 
 /**
  * Commits of one key each. One alone is one statement, atomic by itself on every server. Several, of callers
@@ -29,7 +29,7 @@ export class CommitBatch extends CommitExchange {
   constructor(writes: readonly OneKeyWrite[], options: CommitExchangeOptions) {
     super(options);
     this.#writes = writes;
-    this.#before = writes.length > 1 ? [BEGIN, BE_IMPATIENT] : [];
+    this.#before = writes.length > 1 ? [BEGIN, SET_LOCK_TIMEOUT] : [];
     this.#isAutocommitCertain = options.dialect === "postgres";
     this.rowVersions = new Array(writes.length).fill(undefined);
   }

@@ -91,7 +91,7 @@ describe("Concurrent commits of one key each", () => {
     return (await runAt(url, [sql]))[0]?.[0];
   }
 
-  const told = (results: readonly PromiseSettledResult<CommitResult>[]) =>
+  const outcomesOf = (results: readonly PromiseSettledResult<CommitResult>[]) =>
     results.map((result) => {
       if (result.status === "fulfilled") return result.value.committed ? "committed" : "refused";
       return result.reason instanceof EngineError ? result.reason.code : String(result.reason);
@@ -101,7 +101,7 @@ describe("Concurrent commits of one key each", () => {
     const steps = Array.from({ length: 20 }, (_, index) => ({ sort: `k${index}`, value: "x" }));
     const results = await commitTogether(steps);
     assert.deepEqual(
-      told(results),
+      outcomesOf(results),
       steps.map(() => "committed"),
     );
     assert.equal(await transactionCount(), 1);
@@ -118,7 +118,7 @@ describe("Concurrent commits of one key each", () => {
       { sort: "old2", value: "x", expected: 17 },
       { sort: "put", value: "x" },
     ]);
-    assert.deepEqual(told(results), [
+    assert.deepEqual(outcomesOf(results), [
       "refused",
       "committed",
       "refused",
@@ -140,12 +140,12 @@ describe("Concurrent commits of one key each", () => {
     const inserted = await commitTogether(
       rivals.map((value) => ({ sort: "k", value, expected: "absent" as const })),
     );
-    assert.equal(told(inserted).filter((each) => each === "committed").length, 1);
+    assert.equal(outcomesOf(inserted).filter((each) => each === "committed").length, 1);
     const [entry] = await engine.get([keyOf("p", "k")]);
     const updated = await commitTogether(
       rivals.map((value) => ({ sort: "k", value, expected: entry!.version })),
     );
-    assert.equal(told(updated).filter((each) => each === "committed").length, 1);
+    assert.equal(outcomesOf(updated).filter((each) => each === "committed").length, 1);
     const versions = (await commitTogether(rivals.map((value) => ({ sort: "k", value })))).map(
       (result) =>
         result.status === "fulfilled" && result.value.committed ? result.value.versions[0] : 0,
@@ -162,7 +162,7 @@ describe("Concurrent commits of one key each", () => {
       { sort: "c", value: "x", expected: "absent" },
       { sort: "d", value: "poison" },
     ]);
-    assert.deepEqual(told(results), ["committed", "Unavailable", "committed", "Unavailable"]);
+    assert.deepEqual(outcomesOf(results), ["committed", "Unavailable", "committed", "Unavailable"]);
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "c=x", "first=first"]);
   });
 
@@ -178,11 +178,11 @@ describe("Concurrent commits of one key each", () => {
       const first = commit({ sort: "first", value: `${turn}` });
       waiting.push(commit({ sort: "held", value: `${turn}` }));
       const others = [first, commit({ sort: `a${turn}`, value: "x" })];
-      assert.deepEqual(told(await Promise.allSettled(others)), ["committed", "committed"]);
+      assert.deepEqual(outcomesOf(await Promise.allSettled(others)), ["committed", "committed"]);
     }
     await rival.query("ROLLBACK");
     assert.deepEqual(
-      told(await Promise.allSettled(waiting)),
+      outcomesOf(await Promise.allSettled(waiting)),
       waiting.map(() => "committed"),
     );
     await rival.end();
@@ -209,7 +209,7 @@ describe("Concurrent commits of one key each", () => {
       { sort: "deleted" },
     ]);
     // A deletion leaves nothing that could prove it.
-    assert.deepEqual(told(results), ["committed", "committed", "Unknown"]);
+    assert.deepEqual(outcomesOf(results), ["committed", "committed", "Unknown"]);
     assert.equal(await transactionCount(), 1);
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "b=y", "first=first"]);
   });
@@ -222,7 +222,7 @@ describe("Concurrent commits of one key each", () => {
       { sort: "c", value: "x" },
       { sort: "d", value: "x" },
     ]);
-    assert.deepEqual(told(results), ["committed", "committed", "committed", "committed"]);
+    assert.deepEqual(outcomesOf(results), ["committed", "committed", "committed", "committed"]);
     assert.equal(await transactionCount(), 3);
   });
 });

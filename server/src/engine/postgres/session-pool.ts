@@ -4,7 +4,7 @@ import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
 import { query } from "./query.ts";
 import type { Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
-import { STILL_AT_WORK } from "./statements.ts";
+import { BUSY_BACKENDS } from "./statements.ts";
 
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 1_000;
@@ -155,15 +155,15 @@ export class SessionPool {
     if (this.#givenUp.size === 0) return;
     const asked = [...this.#givenUp];
     const agoMs = Math.floor(performance.now() - this.#gaveUpAt);
-    const atWork = new Set<number>();
+    const busy = new Set<number>();
     const parameters = [asked.join(), agoMs];
-    await query(session, STILL_AT_WORK, parameters, (row) => atWork.add(row.int8())).catch(
+    await query(session, BUSY_BACKENDS, parameters, (row) => busy.add(row.int8())).catch(
       (error) => {
         // A relative that cannot answer counts as having none; if the connection broke, nothing is known.
         if (session.isLost) throw error;
       },
     );
-    for (const process of asked) if (!atWork.has(process)) this.#givenUp.delete(process);
+    for (const process of asked) if (!busy.has(process)) this.#givenUp.delete(process);
     if (this.#all.size + this.#givenUp.size < this.#options.sessionsMax) return;
     session.close();
     throw new EngineError(

@@ -197,7 +197,11 @@ export const BEGIN_SNAPSHOT = statement(
 export const COMMIT = statement("commit", "COMMIT", []);
 
 /** In transactions of several callers: a commit that waits for a rival must not keep the others waiting. */
-export const BE_IMPATIENT = statement("be_impatient", "SET LOCAL lock_timeout = '200ms'", []);
+export const SET_LOCK_TIMEOUT = statement(
+  "set_lock_timeout",
+  "SET LOCAL lock_timeout = '200ms'",
+  [],
+);
 
 type RowHold = "share present" | "share" | "own";
 
@@ -345,12 +349,12 @@ export const GREETING = statement(
 );
 
 /**
- * Which of the processes $1, comma-separated numbers, are still at work. Not counted are a process that began
+ * Which of the processes $1, comma-separated numbers, are still busy. Not counted are a process that began
  * less than $2 milliseconds ago, since its number was reused; a process of the server itself, since the
  * number was reused after a failover; and one that waits for its client: it waits in vain, in the middle of a
  * scan until the network is found to be gone, hours later.
  */
-export const STILL_AT_WORK = statement(
+export const BUSY_BACKENDS = statement(
   undefined,
   "SELECT pid::bigint FROM pg_stat_activity WHERE pid = ANY (string_to_array($1, ',')::int[]) " +
     "AND state = 'active' AND backend_start < clock_timestamp() - $2 * interval '1 ms' " +

@@ -237,14 +237,14 @@ describe("Advice", () => {
     for (let i = 0; i < 5; i++) {
       traffic.refuse("/a/oRDERS(PartitionKey='p',RowKey='r')", 403, "AuthorizationFailure");
     }
-    const told = (data?: ReadonlyMap<string, TableData>) =>
+    const adviceOn = (data?: ReadonlyMap<string, TableData>) =>
       traffic.advice(data).findings.map(({ rule, table }) => [rule, table]);
     const data = new Map([["a/OrderS", { entities: 0, samples: [], onlyPartition: undefined }]]);
-    assert.deepEqual(told(data), [
+    assert.deepEqual(adviceOn(data), [
       ["scan", "a/OrderS"],
       ["retries", "a/OrderS"],
     ]);
-    assert.deepEqual(told(), [
+    assert.deepEqual(adviceOn(), [
       ["scan", "a/orders"],
       ["retries", "a/orders"],
     ]);
