@@ -29,7 +29,7 @@ async function open() {
 }
 
 describe("a located entity", () => {
-  it("is read in the account that its look-up row names, else in the one that was opened", async () => {
+  it("is read in the account that its look-up row names, or in the opened one if that is unknown", async () => {
     const { home, accounts, asked, customers } = await open();
     const places = ["west", "east", "nowhere", "west"];
     for (const [id, account] of places.entries()) {
@@ -46,7 +46,7 @@ describe("a located entity", () => {
     assert.equal(await customers.get({ id: 0, account: "east" }), undefined);
   });
 
-  it("is written where it stands", async () => {
+  it("is written in the account that its look-up row names", async () => {
     const { home, accounts, customers } = await open();
     const entry = { id: 7, account: "west" };
     await customers.at(entry).insert({ id: 7, name: "Ann" });
@@ -55,7 +55,7 @@ describe("a located entity", () => {
     assert.equal(await home.open(Customer).get(entry), undefined);
   });
 
-  it("is found by what the entries of an index repeat", async () => {
+  it("is found by the account that the entries of an index copy", async () => {
     const Account = entity("Account", {
       version: 1,
       fields: { id: f.int32(), town: f.string(), account: f.string() },

@@ -24,7 +24,7 @@ async function open(options: Parameters<typeof memory>[0] = {}) {
 }
 
 describe("a log tail", () => {
-  it("keys an entry by its time counted backwards", async () => {
+  it("keys an entry by its time in descending order", async () => {
     const { backend, log } = await open();
     await log.append({ ...stream, filedAt: new Date("2014-07-31T18:00:00Z"), amount: 5 });
     const { entities } = await backend.tables.query("EmployeeExpense", {});
@@ -34,7 +34,7 @@ describe("a log tail", () => {
     assert.deepEqual(entities[0]!.properties.rh_t, { type: "String", value: "EmployeeExpense:1" });
   });
 
-  it("gives the newest entries first, whatever order they came in", async () => {
+  it("returns the newest entries first, whatever order they were appended in", async () => {
     const times = fc.array(fc.integer({ min: 0, max: 50 }), { maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(times, fc.nat(60), fc.nat(50), async (millis, count, cut) => {
@@ -62,7 +62,7 @@ describe("a log tail", () => {
     );
   });
 
-  it("finds the same on an endpoint that promises no order", async () => {
+  it("returns the same from an endpoint that promises no order", async () => {
     const { log } = await open({ profile: "cosmos" });
     for (const n of [3, 1, 2]) await log.append({ ...stream, filedAt: day(n), amount: n });
     assert.deepEqual(
@@ -71,7 +71,7 @@ describe("a log tail", () => {
     );
   });
 
-  it("keeps a cursor good while new entries arrive at the head", async () => {
+  it("keeps a cursor valid while new entries arrive at the head", async () => {
     const { log } = await open();
     for (const n of [1, 2, 3]) await log.append({ ...stream, filedAt: day(n), amount: n });
     const first = await log.all(stream).limit(1).page(undefined);
@@ -83,7 +83,7 @@ describe("a log tail", () => {
     );
   });
 
-  it("follows: late entries once, oldest first", async () => {
+  it("follows new entries oldest first, and returns late ones once", async () => {
     const { backend, log } = await open();
     const start = backend.clock.now();
     const at = (ms: number) => ({ ...stream, filedAt: new Date(start + ms), amount: ms });
@@ -103,7 +103,7 @@ describe("a log tail", () => {
     }, /enough/);
   });
 
-  it("follows from a time that has passed", async () => {
+  it("follows from a time in the past", async () => {
     const { backend, log } = await open();
     const start = backend.clock.now();
     const at = (ms: number) => ({ ...stream, filedAt: new Date(start + ms), amount: ms });
@@ -115,7 +115,7 @@ describe("a log tail", () => {
     assert.deepEqual(seen, [-20_000, -10_000]);
   });
 
-  it("follows on after an entry whose time is yet to come", async () => {
+  it("keeps following after an entry whose time is in the future", async () => {
     const { backend } = await open();
     const end = new AbortController();
     let pages = 0;
@@ -136,7 +136,7 @@ describe("a log tail", () => {
     assert.deepEqual(seen, [3_600_000, 1]);
   });
 
-  it("costs a request for each append, tail and trim of few", async () => {
+  it("costs one request for each append and tail, and two for a short trim", async () => {
     const { db, log } = await open();
     for (const n of [1, 2, 3]) await log.append({ ...stream, filedAt: day(n), amount: n });
     const tail = await db.metered((metered) => metered.open(Expense).tail(stream, 2));
@@ -145,7 +145,7 @@ describe("a log tail", () => {
     assert.deepEqual([trim.requests, trim.entities, trim.result], [2, 4, 2]);
   });
 
-  it("refuses times that the keys cannot hold", async () => {
+  it("refuses times that its keys or properties cannot hold", async () => {
     const { log } = await open();
     for (const ms of [Date.UTC(9999, 11, 31, 23, 59, 59, 999), Date.UTC(1601, 0, 1)]) {
       await log.append({ ...stream, filedAt: new Date(ms), amount: 1 });
@@ -165,7 +165,7 @@ describe("a log tail", () => {
   };
   const trim = (db: Database) => db.open(Expense).trimBefore(stream, day(3));
 
-  it("trims to the end when it is run again after a crash", async () => {
+  it("finishes trimming when it is run again after a crash", async () => {
     const crashes = await crashEverywhere(trim, {
       before,
       recover: trim,
@@ -174,7 +174,7 @@ describe("a log tail", () => {
     assert.equal(crashes, 4);
   });
 
-  it("appends once although answers get lost", async () => {
+  it("appends once and trims fully if answers are lost", async () => {
     await loseEveryAnswer(
       (db) => db.open(Expense).append({ ...stream, filedAt: day(4), amount: 4 }),
       {

@@ -55,7 +55,7 @@ async function writeAll(db: Database, entries: readonly Entry[], options: LogWri
 }
 
 describe("a log in append blobs", () => {
-  it("puts records into the folder of their hour, and says what a closed file holds", async () => {
+  it("stores records in the folder of their hour, and describes a closed file in its metadata", async () => {
     const { backend, db } = await open();
     await writeAll(db, [entry("17:59:59.500"), entry("18:03:00", 'a;"b"'), entry("18:01:00")]);
     assert.deepEqual(await namesOf(backend), [
@@ -75,7 +75,7 @@ describe("a log in append blobs", () => {
     });
   });
 
-  it("costs a request for each flush, and one to create and to close a file", async () => {
+  it("costs one request for each flush, one to create a file and one to close it", async () => {
     const { backend } = await open();
     const records = Array.from({ length: 100 }, (_, i) => entry("18:00:00", `${i}`));
     const flush = { records: 10 };
@@ -92,7 +92,7 @@ describe("a log in append blobs", () => {
     assert.deepEqual([reading.requests, reading.result.length], [2, 100]);
   });
 
-  it("reads a few minutes from the folder of their hour, without files that end before", async () => {
+  it("reads a few minutes from the folder of their hour, skipping files that ended before", async () => {
     const { backend, db } = await open();
     await writeAll(db, [entry("14:30:00"), entry("15:01:00"), entry("15:02:00")]);
     await writeAll(db, [entry("15:03:00"), entry("15:04:30", "found", "error"), entry("15:06:00")]);
@@ -106,7 +106,7 @@ describe("a log in append blobs", () => {
     assert.deepEqual(errors, [entry("15:04:30", "found", "error")]);
   });
 
-  it("reads what open files hold, whatever their metadata say", async () => {
+  it("reads open files whatever their metadata say", async () => {
     const { db, log } = await open();
     const writer = log.writer(EACH);
     await writer.write(entry("18:10:00"));
@@ -118,7 +118,7 @@ describe("a log in append blobs", () => {
     assert.deepEqual(await messagesIn(db, last), ["18:10:00"]);
   });
 
-  it("begins a new file in the old hour when the clock goes back", async () => {
+  it("starts a new file in the old hour if record times go back", async () => {
     const { backend, db, log } = await open();
     const writer = log.writer(EACH);
     for (const time of ["18:59:59", "19:00:00", "18:59:58", "19:00:01"]) {
@@ -133,7 +133,7 @@ describe("a log in append blobs", () => {
     assert.deepEqual(await messagesIn(db), ["18:59:58", "18:59:59", "19:00:00", "19:00:01"]);
   });
 
-  it("begins a new file at its limits, and when the service finds one full", async () => {
+  it("starts a new file at its limits, and if the service reports one as full", async () => {
     const records = Array.from({ length: 7 }, (_, i) => entry(`18:00:0${i}`));
     for (const [options, blocksMax, files] of [
       [{ file: { blocks: 7 } }, 50_000, 1],
@@ -156,7 +156,7 @@ describe("a log in append blobs", () => {
     }
   });
 
-  it("never splits a record, and refuses one that fits no block", async () => {
+  it("never splits a record, and refuses records that are too long, undated, broken over lines or after close", async () => {
     const { backend, db, log } = await open();
     const writer = log.writer();
     const rest = 4 * 1024 * 1024 - "2014-07-31T18:00:00.000Z;info;\n".length;
@@ -187,7 +187,7 @@ describe("a log in append blobs", () => {
     );
   });
 
-  it("tells of a record as soon as it is stored, while others are still on their way", async () => {
+  it("acknowledges a record once it is stored, while other records are still in flight", async () => {
     const { backend } = await open();
     const appends: (() => void)[] = [];
     const held = intercept(backend, async (call, send) => {
@@ -218,7 +218,7 @@ describe("a log in append blobs", () => {
     assert.equal(appends.length, 3);
   });
 
-  it("stores records by itself after a while", async () => {
+  it("flushes by itself after the flush interval", async () => {
     const { backend, db, log } = await open();
     const writer = log.writer({ flush: { ms: 5000 } });
     await writer.write(entry("18:00:00"));
@@ -230,7 +230,7 @@ describe("a log in append blobs", () => {
     await writer.close();
   });
 
-  it("tries again after a while what it could not store", async () => {
+  it("retries a failed flush after the flush interval", async () => {
     const { backend, db } = await open();
     let appends = 0;
     const failing = withFaults(({ method }) =>
@@ -253,7 +253,7 @@ describe("a log in append blobs", () => {
     await writer.close();
   });
 
-  it("keeps what could not be stored for the next flush, and takes no more than its high water", async () => {
+  it("keeps unstored records for the next flush, and refuses more above its high-water mark", async () => {
     const { backend, db } = await open();
     let isDown = true;
     const failing = withFaults(({ method }) =>
@@ -279,7 +279,7 @@ describe("a log in append blobs", () => {
     assert.equal(new Set(stored).size, stored.length);
   });
 
-  it("refuses records and intervals without dates", async () => {
+  it("refuses records and intervals without valid dates", async () => {
     const { db } = await open();
     const isRefused = (error: unknown) => isTableError(error, "validation-failed");
     const writer = db.open(Requests).writer();
@@ -295,7 +295,7 @@ describe("a log in append blobs", () => {
     }
   });
 
-  it("leaves out lines that are no records, and reports them", async () => {
+  it("leaves out lines that are not records, and reports them", async () => {
     const { backend, db } = await open();
     await writeAll(db, [entry("18:00:00")]);
     const foreign = new TextEncoder().encode("no record\n2014-07-31T18:00:01.000Z;info;ok");
@@ -308,7 +308,7 @@ describe("a log in append blobs", () => {
     assert.deepEqual([found, unreadable], [["18:00:00", "ok"], ["no record"]]);
   });
 
-  it("gives exactly what a filter over all records gives, for any writers and intervals", async () => {
+  it("returns exactly what a filter over all records returns, for any writers and intervals", async () => {
     const seconds = fc.integer({ min: 0, max: 4 * 3600 });
     const written = fc.array(fc.record({ seconds, writer: fc.nat(1) }), { maxLength: 40 });
     const start = at("22:00:00").getTime();
@@ -341,7 +341,7 @@ describe("a log in append blobs", () => {
     );
   });
 
-  it("gives the records of writers that are in time in order of time", async () => {
+  it("returns the records of several writers in time order if each writer writes in time order", async () => {
     const { db } = await open();
     const second = (i: number) => entry(`18:00:${String(i).padStart(2, "0")}`, `${i}`);
     const records = Array.from({ length: 60 }, (_, i) => second(i));
@@ -390,8 +390,8 @@ const unconditional = ({ blobs }: Pick<Memory, "blobs">): Layer => {
   };
 };
 
-describe("the log's promises", () => {
-  it("no stored record is lost and none is there twice, whenever the writer dies", async () => {
+describe("the guarantees of a log", () => {
+  it("hold at every crash of the writer: no stored record is lost or duplicated", async () => {
     const stored = new Set<string>();
     const crashes = await crashEverywhere(acknowledging(stored), {
       before: async () => stored.clear(),
@@ -400,7 +400,7 @@ describe("the log's promises", () => {
     assert.ok(crashes > 20);
   });
 
-  it("holds when the answer to any request is lost", async () => {
+  it("hold when the answer to any request is lost", async () => {
     let stored = new Set<string>();
     const lost = await loseEveryAnswer(
       async (db) => {
@@ -418,7 +418,7 @@ describe("the log's promises", () => {
     assert.ok(lost > 10);
   });
 
-  it("notices appends without a position: records come twice", async () => {
+  it("would break if writers appended without a position: records are duplicated (the check notices)", async () => {
     const backend = memory();
     const faults = withFaults(({ method }, count) =>
       method === "append" && count % 3 === 0 ? { kind: "lose answer" } : undefined,
@@ -429,7 +429,7 @@ describe("the log's promises", () => {
     await assert.rejects(checkStored(connect(backend), stored), /twice/);
   });
 
-  it("holds for writers side by side that crash, in schedules of a printed seed", async () => {
+  it("hold for concurrent writers that crash, in random schedules", async () => {
     let stored = new Set<string>();
     await interleave({
       clients: {

@@ -37,7 +37,7 @@ describe("long text", () => {
     assert.equal(body.join(await articles.mustGet(key)), text);
   });
 
-  it("comes back at every length around the limits", () => {
+  it("is restored at every length around the limits", () => {
     for (const length of [0, 1, PART - 1, PART, PART + 1, 15 * PART - 1, 15 * PART]) {
       const text = "y".repeat(length);
       const parts = body.split(text);
@@ -56,7 +56,7 @@ describe("long text", () => {
     assert.equal(body.join({}), undefined);
   });
 
-  it("never cuts a character in two", () => {
+  it("never splits a surrogate pair", () => {
     fc.assert(
       fc.property(
         fc.nat(3),
@@ -79,7 +79,7 @@ describe("long text", () => {
   const shorten = (db: Database) => db.open(Article).update(key, () => body.split("short"));
   const textOf = async (db: Database) => body.join(await db.open(Article).mustGet(key));
 
-  it("leaves nothing behind when it becomes shorter", async () => {
+  it("removes the parts it no longer needs when it becomes shorter", async () => {
     const { db, backend } = await open();
     await before(db);
     const { requests, entities } = await db.metered(shorten);
@@ -91,7 +91,7 @@ describe("long text", () => {
     );
   });
 
-  it("is the old or the new after a crash, and the new after a lost answer", async () => {
+  it("is the old or the new text after a crash, and the new one after a lost answer", async () => {
     await crashEverywhere(shorten, {
       before,
       check: async (db) => assert.ok([long, "short"].includes((await textOf(db)) ?? "")),
@@ -101,7 +101,7 @@ describe("long text", () => {
     await loseEveryAnswer(shorten, { before, check });
   });
 
-  it("is text and nothing else", () => {
+  it("must be text", () => {
     for (const other of [undefined, null, 5, ["text"]] as never[]) {
       assert.throws(
         () => longText("body").split(other),
@@ -110,7 +110,7 @@ describe("long text", () => {
     }
   });
 
-  it("says so when other software took a part away", () => {
+  it("reports a part that other software removed", () => {
     assert.throws(
       () => body.join({ ...body.split(long), body_01: undefined }),
       (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "body_01",

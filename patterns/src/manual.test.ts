@@ -13,7 +13,7 @@ const names = readdirSync(pages)
   .map((name) => name.slice(0, -3));
 
 describe("the pages of the manual", () => {
-  it("show how every entry point is imported", () => {
+  it("show how to import every entry point", () => {
     const shown = names.map(pageOf).join();
     const paths = ENTRY_POINTS.map((name) => `"@rowhouse/patterns/${name.slice(0, -3)}"`);
     assert.deepEqual(
@@ -22,7 +22,7 @@ describe("the pages of the manual", () => {
     );
   });
 
-  it("stand in the list of patterns", () => {
+  it("are in the list of patterns", () => {
     const list = pageOf("README");
     assert.deepEqual(
       names.filter((name) => !list.includes(`](${name}.md)`)),

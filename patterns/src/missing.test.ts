@@ -47,7 +47,7 @@ async function open(definition = Person) {
 const idsOf = (rows: readonly { readonly id: number }[]) => rows.map(({ id }) => id);
 
 describe("an index over a value that may be missing", () => {
-  it("keeps an entry for who has none, where its key says", async () => {
+  it("stores the entry of an entity without the value first or last, as its key declares", async () => {
     for (const [place, mark] of [
       ["first", '""'],
       ["last", "~~"],
@@ -67,7 +67,7 @@ describe("an index over a value that may be missing", () => {
     }
   });
 
-  it("finds who has none by null, at the cost of any other value", async () => {
+  it("finds entities without the value by null, for the cost of any other value", async () => {
     const { db, people } = await open();
     await people.insert({ dept: "Sales", id: 1 });
     await people.insert({ dept: "Sales", id: 2, town: "Redmond" });
@@ -79,7 +79,7 @@ describe("an index over a value that may be missing", () => {
     assert.deepEqual(idsOf(await people.by.byTown.range({ town: null }).all()), [1]);
   });
 
-  it("moves the entry when the value comes and goes", async () => {
+  it("moves the entry when the value is added or removed", async () => {
     const { people } = await open();
     await people.insert({ dept: "Sales", id: 1 });
     const who = async (town: string | null) => [
@@ -92,7 +92,7 @@ describe("an index over a value that may be missing", () => {
     assert.deepEqual([await who(null), await who("Redmond")].flat(), [[1], [1], [], []]);
   });
 
-  it("equals sorting and filtering all of them, whatever the values", async () => {
+  it("matches sorting and filtering all entities, whatever the values", async () => {
     const town = fc.option(
       fc.string({ unit: fc.constantFrom(...'ab"~!#_ë'), minLength: 1, maxLength: 3 }),
       { nil: undefined },
@@ -146,7 +146,7 @@ describe("an index over a value that may be missing", () => {
     await fc.assert(property, histories(150));
   });
 
-  it("refuses an empty text before which nothing can stand, and null as a bound", async () => {
+  it("refuses an empty text that must sort before missing values, and null as a bound", async () => {
     const { people } = await open(person("first"));
     const refusal = { code: "validation-failed", message: /missing\("last", …\)/ };
     await assert.rejects(people.insert({ dept: "Sales", id: 1, town: "" }), refusal);
@@ -160,7 +160,7 @@ describe("an index over a value that may be missing", () => {
     assert.deepEqual(idsOf(found), [1]);
   });
 
-  it("is another definition than one that leaves them out, and than the other place", () => {
+  it("hashes differently if missing values sort first instead of last", () => {
     const hashes = [Person, person("first")].map((one) => definitionHash(one, "town"));
     assert.notEqual(hashes[0], hashes[1]);
   });

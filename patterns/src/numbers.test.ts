@@ -202,7 +202,7 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
 
 describe("a number", () => {
   for (const [name, { min, max, isWhole = false, isRequired = false }, use] of NUMBERS) {
-    it(`is refused as ${name} where it is none, or none that is allowed, and told what is`, async () => {
+    it(`is refused as ${name} if it is out of range, and accepted at the limits`, async () => {
       const bad: unknown[] = [Number.NaN, -1, min - 0.001, Number.NEGATIVE_INFINITY, `${min}`];
       if (isWhole) bad.push(min + 0.5);
       if (max !== undefined) bad.push(max + 1, Number.POSITIVE_INFINITY);

@@ -57,7 +57,7 @@ describe("an outbox", () => {
     assert.deepEqual((await backend.tables.query("Order", {})).entities, []);
   });
 
-  it("sends the message if and only if the change happened, whenever the writer dies", async () => {
+  it("sends the message if and only if the change was committed, whenever the writer crashes", async () => {
     const seen = new Set<number>();
     const worker = (db: Database) => {
       const handle = async ({ body }: { body: unknown }) =>
@@ -145,11 +145,11 @@ describe("an outbox", () => {
     });
   }
 
-  it("sends the message however slow writers are before they die", async () => {
+  it("sends the message of every commit, however slow its writer is before it crashes", async () => {
     await slowWriters({ runs: schedules(1200) });
   });
 
-  it("notices a commit that may come however late: nobody hears of it", async () => {
+  it("would lose messages if commits had no deadline (the check notices)", async () => {
     const layer: InterleaveOptions["layer"] = (_client, { tables }) => {
       return ({ method, args }, send) => {
         if (method !== "commit") return send();
@@ -161,7 +161,7 @@ describe("an outbox", () => {
     await assert.rejects(slowWriters({ runs: 20_000, seed: 4450, layer }), /Fails with/);
   });
 
-  it("sends a message again as it was, so that an inbox knows it on the next day too", async () => {
+  it("sends a message again with its original time, so that an inbox recognizes it the next day", async () => {
     const clock = new FakeClock(Date.UTC(2026, 0, 1, 23, 59));
     const backend = memory({ clock });
     const stuck: Layer = ({ args }, send) =>
@@ -182,7 +182,7 @@ describe("an outbox", () => {
     assert.deepEqual([effects, backend.queues.contents("events").length], [1, 0]);
   });
 
-  it("goes on with the other queues where one takes nothing, says so, and sends the rest once it does", async () => {
+  it("sends to the other queues if one refuses, reports that, and sends the rest once it accepts", async () => {
     const declared = (queue: string, order: number) =>
       outbox({
         queue,
@@ -237,7 +237,7 @@ describe("an outbox", () => {
     assert.equal(seen.length, 2);
   });
 
-  it("commits long before a tripwire that fires early, or begins again with another", async () => {
+  it("restarts a write whose tripwire fired before its commit, with a new tripwire", async () => {
     const backend = memory();
     const plain = connect(backend);
     await prepare(plain);
@@ -270,7 +270,7 @@ describe("an outbox", () => {
     assert.deepEqual([tripwires, seen.length], [2, 1]);
   });
 
-  it("sends what was left in its own partition, and nothing of another's", async () => {
+  it("replays the messages left in one partition, and none of another's", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -299,7 +299,7 @@ describe("an outbox", () => {
     );
   });
 
-  it("sends what writers left, also beside rows that others put among it", async () => {
+  it("replays the messages that writers left, and leaves foreign rows among them alone", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -324,7 +324,7 @@ describe("an outbox", () => {
     assert.ok(await backend.tables.get("Order", foreign));
   });
 
-  it("refuses the change whose message no queue takes, and takes any id", async () => {
+  it("refuses a change whose message is too large, and accepts any id", async () => {
     const declare = (body: string) =>
       entity("Order", {
         version: 1,
@@ -352,7 +352,7 @@ describe("an outbox", () => {
     assert.equal(JSON.parse(backend.queues.contents("events")[0]!.text).id, "a/b");
   });
 
-  it("sends the message of each change though they have one id, and whoever sent the first deletes it late", async () => {
+  it("sends the message of each change even if they share an id and the first writer is slow to delete its row", async () => {
     const Note = entity("Order", {
       version: 1,
       fields: { shop: f.string(), id: f.int32() },
@@ -394,7 +394,7 @@ describe("an outbox", () => {
     assert.deepEqual([...new Set(seen)], ["order_000001", "order_000002", "order_000003"]);
   });
 
-  it("is refused beside keys it could collide with, and with a tripwire that fires at once", () => {
+  it("is refused for keys it could collide with, and for a tripwire below 5 s", () => {
     const declare = (literal: string, tripwireMs: number) =>
       entity("Order", {
         version: 1,

@@ -28,7 +28,7 @@ function off(clock: FakeClock, byMs: () => number): Clock {
 }
 
 describe("a queue worker", () => {
-  it("gives each message to its handler and deletes it", async () => {
+  it("passes each message to its handler and deletes it", async () => {
     const seen: string[] = [];
     const { worker, send, left } = await open(async ({ key, body, v }) => {
       seen.push(`${key} ${JSON.stringify(body)} ${v}`);
@@ -40,7 +40,7 @@ describe("a queue worker", () => {
     assert.equal(left(), 0);
   });
 
-  it("backs off, and puts a message aside after the deliveries allowed, with the last error", async () => {
+  it("backs off after failures, and sets a message aside after maxDequeue deliveries, with the last error", async () => {
     for (const maxDequeue of [1, 5]) {
       let tries = 0;
       const { backend, worker, send, left } = await open(
@@ -71,7 +71,7 @@ describe("a queue worker", () => {
     }
   });
 
-  it("puts aside at once what cannot succeed, what nobody handles and what is no message", async () => {
+  it("immediately sets aside a message that fails with Fatal, has no handler, or cannot be parsed", async () => {
     const { db, backend, worker, send, left } = await open(async () => {
       throw new Fatal("never");
     });
@@ -88,7 +88,7 @@ describe("a queue worker", () => {
     ]);
   });
 
-  it("tells of each message it puts aside as poison-message, with what the handler threw", async () => {
+  it("reports each message it sets aside as poison-message, with the error as its cause", async () => {
     const told: string[] = [];
     const { db, backend, worker, send } = await open(
       async ({ key }) => {
@@ -117,7 +117,7 @@ describe("a queue worker", () => {
     ]);
   });
 
-  it("sends poison messages back to work on demand", async () => {
+  it("sends poison messages back to the queue on demand", async () => {
     let isBroken = true;
     const { worker, send, left } = await open(async () => {
       if (isBroken) throw new Fatal("broken");
@@ -131,7 +131,7 @@ describe("a queue worker", () => {
     assert.deepEqual([left(), left("work-poison")], [0, 0]);
   });
 
-  it("sends back no more than was put aside, though all of it fails again at once", async () => {
+  it("sends back only the poison messages that were there, even if all of them fail again immediately", async () => {
     const handle = async () => {
       throw new Fatal("still broken");
     };
@@ -152,7 +152,7 @@ describe("a queue worker", () => {
     assert.deepEqual([await operator.redrive(), left("work-poison")], [3, 3]);
   });
 
-  it("sends back all that was put aside before, in whatever order it comes, and nothing newer", async () => {
+  it("sends back all poison messages that were there, in any order, and no newer ones", async () => {
     const { backend, worker, left } = await open(async () => {});
     const { queues, clock } = backend;
     for (let i = 0; i < 40; i++) await queues.send("work-poison", "<same/>");
@@ -172,7 +172,7 @@ describe("a queue worker", () => {
     assert.equal((await worker.peekPoison(32)).length, 32);
   });
 
-  it("comes back later as often as a handler asks, without counting it as a failure", async () => {
+  it("delivers a message later as often as its handler asks, without counting failures", async () => {
     let times = 0;
     const { backend, worker, send, left } = await open(async () =>
       ++times < 20 ? later(60_000) : undefined,
@@ -182,7 +182,7 @@ describe("a queue worker", () => {
     assert.deepEqual([times, left("work-poison")], [20, 0]);
   });
 
-  it("puts a message aside that is to come later than a queue can say", async () => {
+  it("sets aside a message whose requested delay a queue cannot hold", async () => {
     let times = 0;
     const days = (count: number) => later(count * 24 * 3_600_000);
     const { worker, send, left } = await open(async () => days([7, 8, Number.NaN, -1][times++]!));
@@ -191,7 +191,7 @@ describe("a queue worker", () => {
     assert.deepEqual([times, left(), left("work-poison")], [4, 1, 3]);
   });
 
-  it("is sent no message that no handler could be found for", async () => {
+  it("is never sent a message without a kind", async () => {
     const { backend, db } = await open(async () => undefined);
     for (const message of [undefined, null, {}, { kind: 5 }] as never[]) {
       await assert.rejects(sendMessage(db, QUEUE, message), (error) =>
@@ -201,7 +201,7 @@ describe("a queue worker", () => {
     assert.deepEqual(backend.queues.contents(QUEUE), []);
   });
 
-  it("puts a message aside that has no room for the whole error", async () => {
+  it("keeps as much of the error as fits when it sets a large message aside", async () => {
     const aside = async (room: number) => {
       const backend = memory();
       // Like a client that sends Base64.
@@ -230,7 +230,7 @@ describe("a queue worker", () => {
     assert.equal((await aside(2000))?.length, 1007);
   });
 
-  it("costs what the manual says", async () => {
+  it("costs the requests that the manual states", async () => {
     const backend = memory();
     const db = connect(backend);
     await createWorker(db, { queue: QUEUE, handlers: [] }).createQueues();
@@ -248,7 +248,7 @@ describe("a queue worker", () => {
     assert.deepEqual([toSend, toWork], [10, 1 + 10 + 1]);
   });
 
-  it("renews the lease of a long job, so that nobody else gets it", async () => {
+  it("renews the lease of a long job, so no other worker receives it", async () => {
     const clock = new FakeClock();
     const { backend, worker, send, left } = await open(
       async () => {
@@ -267,7 +267,7 @@ describe("a queue worker", () => {
     assert.equal(left(), 0);
   });
 
-  it("lets a handler write while the message is its own, though it heard nothing of its lease's end", async () => {
+  it("lets a handler write only while the worker holds the message, even after a stall", async () => {
     for (const isTaken of [false, true]) {
       const clock = new FakeClock();
       let stoodMs = 0;
@@ -323,7 +323,7 @@ describe("a queue worker", () => {
     }
   });
 
-  it("renews a lease before a write that could outlast it, and when the clock was set back", async () => {
+  it("renews a lease before a write that could outlast it, and after the clock was set back", async () => {
     const clock = new FakeClock();
     const backend = memory({ clock });
     const sent: unknown[] = [];
@@ -355,7 +355,7 @@ describe("a queue worker", () => {
     assert.deepEqual(sent.slice(0, 5), [["commit", 1], ...renewed, ...renewed]);
   });
 
-  it("does not take back a message that failed for what its handler left running", async () => {
+  it("does not renew the lease of a failed message for requests that its handler left running", async () => {
     const clock = new FakeClock();
     let late: () => Promise<unknown> = async () => undefined;
     const { backend, worker, send } = await open(
@@ -374,7 +374,7 @@ describe("a queue worker", () => {
     assert.equal((await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 1000 })).length, 1);
   });
 
-  it("stops a handler whose lease is gone, and leaves the message to the other", async () => {
+  it("aborts a handler that lost its lease, and leaves the message to the other worker", async () => {
     const clock = new FakeClock();
     let aborted = false;
     const { backend, worker, send, left } = await open(
@@ -394,7 +394,7 @@ describe("a queue worker", () => {
     assert.equal(left(), 1);
   });
 
-  it("does nothing with a message that is the other's by then, however its handler ends", async () => {
+  it("does nothing with a message it lost, however its handler ends", async () => {
     const ends = [
       async () => undefined,
       async () => later(1000),
@@ -430,7 +430,7 @@ describe("a queue worker", () => {
     }
   });
 
-  it("tells when what failed cannot be given back, unless it is the other's by then", async () => {
+  it("reports a failed message that it cannot give back, unless another worker has it", async () => {
     for (const [status, told] of [
       [403, ["background failure"]],
       [404, []],
@@ -451,7 +451,7 @@ describe("a queue worker", () => {
     }
   });
 
-  it("drains gracefully: ends what is under way, and gives back what takes too long", async () => {
+  it("on stop finishes short jobs, and gives back jobs that exceed the drain timeout", async () => {
     const clock = new FakeClock();
     const stop = new AbortController();
     const ended: string[] = [];
@@ -482,7 +482,7 @@ describe("a queue worker", () => {
     assert.deepEqual(visible.map(({ text }) => JSON.parse(text).key).sort(), ["not begun", "slow"]);
   });
 
-  it("gives back what takes too long when it is stopped while it receives, and hides it no more", async () => {
+  it("gives back a message that it received while it was being stopped, and stops renewing it", async () => {
     const clock = new FakeClock();
     const stop = new AbortController();
     const backend = memory({ clock });
@@ -516,7 +516,7 @@ describe("a queue worker", () => {
     end();
   });
 
-  it("leaves nothing behind on its signal for the messages it handled", async () => {
+  it("leaves no listeners on its signal for messages it handled", async () => {
     const stop = new AbortController();
     const listening: number[] = [];
     const { worker, send } = await open(
@@ -532,7 +532,7 @@ describe("a queue worker", () => {
     assert.equal(listening[19], listening[1]);
   });
 
-  it("goes on when receiving fails, and idles ever longer when there is nothing to do", async () => {
+  it("continues after a failed receive, and idles ever longer while the queue is empty", async () => {
     const stop = new AbortController();
     const backend = memory();
     let count = 0;
@@ -553,12 +553,12 @@ describe("a queue worker", () => {
     assert.ok(seconds > 300 && seconds < 1200, `${seconds} seconds for 30 empty answers`);
   });
 
-  it("rejects a drain of a queue that is not there, by name", async () => {
+  it("rejects a drain of a missing queue, and names it", async () => {
     const worker = createWorker(connect(memory()), { queue: "nowhere", handlers: [] });
     await assert.rejects(worker.drain(), /There is no queue "nowhere"/);
   });
 
-  it("applies every message, or puts it aside, although answers get lost", async () => {
+  it("applies every message or sets it aside if answers are lost", async () => {
     const applied: string[] = [];
     const worker = (db: Parameters<typeof createWorker>[0]) =>
       createWorker(db, {
@@ -599,7 +599,7 @@ describe("a queue worker", () => {
     assert.ok(lost >= 6, `${lost}`);
   });
 
-  it("applies every message at least once or puts it aside, whoever crashes (K1, K2)", async () => {
+  it("applies every message at least once or sets it aside, whichever worker crashes (K1, K2)", async () => {
     const applied = new Set<string>();
     const worker = (db: Parameters<typeof createWorker>[0]) =>
       createWorker(db, {

@@ -86,7 +86,7 @@ async function settle(db: Database, backend: Memory, definition = Employee): Pro
 }
 
 describe("a remote index", () => {
-  it("keeps entries in other partitions and tables, under the documented keys", async () => {
+  it("stores entries in other partitions and tables, under the documented keys", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     assert.deepEqual(await keysOf(backend), [
@@ -107,7 +107,7 @@ describe("a remote index", () => {
     });
   });
 
-  it("finishes what a write began, also where no message watches over it", async () => {
+  it("finalizes and deletes entries in the writer, even in mode inline", async () => {
     const inline = employee("inline");
     const { backend, employees } = await open(inline);
     await employees.insert(jones);
@@ -119,7 +119,7 @@ describe("a remote index", () => {
     assert.deepEqual((await town("town_Oslo"))?.properties.age, { type: "Int32", value: 40 });
   });
 
-  it("leaves its message to a worker while others keep it from finishing an entry", async () => {
+  it("leaves its message to a worker if the writer keeps losing races for an entry", async () => {
     const { backend, db } = await open();
     const losing: Layer = (call, send) => {
       const isFinish = JSON.stringify(call.args).includes('"kind":"replace"');
@@ -135,7 +135,7 @@ describe("a remote index", () => {
     assert.deepEqual(entry?.properties.age, { type: "Int32", value: 40 });
   });
 
-  it("claims nothing so long after a message of another index that nobody looks after it", async () => {
+  it("stamps no entry after the message that guards it may have fired", async () => {
     const { backend, db } = await open();
     await backend.tables.createTable("rhcontrol");
     let crash: () => void = () => {};
@@ -163,7 +163,7 @@ describe("a remote index", () => {
     assert.deepEqual(await keysOf(backend), []);
   });
 
-  it("gives what stands in the keys of an entry alone", async () => {
+  it("returns fields of the entry's key without reading the base", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);
     const eventual = { consistency: "eventual" } as const;
@@ -177,7 +177,7 @@ describe("a remote index", () => {
     );
   });
 
-  it("finds by a value across partitions, checked or from copies, at the documented cost", async () => {
+  it("finds entities by value across partitions, verified or from copies, at the documented cost", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);
     const email = { email: "jonesj@contoso.com" };
@@ -199,7 +199,7 @@ describe("a remote index", () => {
     );
   });
 
-  it("leaves out rows of other software among its entries", async () => {
+  it("leaves out foreign rows among its entries", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const properties = { rh_t: { type: "String", value: "Employee.town:1" } } as const;
@@ -214,7 +214,7 @@ describe("a remote index", () => {
     }
   });
 
-  it("costs what is promised, and nothing when neither value nor copies change", async () => {
+  it("costs the promised requests, and none if neither the value nor the copies change", async () => {
     const { backend, db, employees } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));
     // Message, two claims, commit, one finalise (the other entry copies nothing), message deleted.
@@ -236,7 +236,7 @@ describe("a remote index", () => {
     assert.equal(backend.queues.contents("index-repairs").length, 0);
   });
 
-  it("deletes an old entry at once when it is settled, by the worker when it is young", async () => {
+  it("deletes a settled old entry immediately, and leaves a young one to the worker", async () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones);
     await employees.update(key, () => ({ town: "Köln" }));
@@ -268,7 +268,7 @@ describe("a remote index", () => {
     assert.equal((await employees.by.email.get({ email: jones.email }))?.dept, "R&D");
   });
 
-  it("equals the index computed from the entities after any sequence of writes", async () => {
+  it("matches the index computed from the entities after any sequence of writes", async () => {
     const command = fc.record({
       verb: fc.constantFrom("insert", "update", "upsert", "delete"),
       dept: fc.constantFrom("A", "B!_"),
@@ -318,7 +318,7 @@ describe("a remote index", () => {
     );
   });
 
-  it("commits nothing that waited for its turn for longer than a claim is safe", async () => {
+  it("commits nothing after a wait that outlasts its claim", async () => {
     const { backend } = await open();
     let slow: Promise<unknown> | undefined;
     const layer: Layer = async ({ method, args }, send) => {
@@ -375,7 +375,7 @@ describe("a remote index", () => {
     });
   }
 
-  it("survives a lost answer to each request, and one sent twice", async () => {
+  it("survives lost and duplicated requests at every position of every write", async () => {
     const writes: ((db: Database) => Promise<unknown>)[] = [
       (db) => db.open(Employee).insert({ ...jones, id: 9, email: "nine" }),
       (db) => db.open(Employee).update(key, ({ age = 0 }) => ({ town: "Köln", age: age + 1 })),
@@ -405,7 +405,7 @@ describe("a remote index", () => {
     }
   });
 
-  it("fails before the first step when no message can be sent, or goes on if told so", async () => {
+  it("writes no entity if its message cannot be sent, or writes inline if declared so", async () => {
     const modes = ["guarded", "queued"] as const;
     const choices = modes.flatMap((mode) =>
       (["fail", "inline"] as const).map((withoutQueue) => ({ mode, withoutQueue })),
@@ -438,7 +438,7 @@ describe("a remote index", () => {
     }
   });
 
-  it("is refused when it is declared wrongly", () => {
+  it("is refused if it is declared wrongly", () => {
     type Options = Parameters<typeof remoteIndex>[0];
     const declare = (options: Options, others = {}) =>
       entity("Thing", {

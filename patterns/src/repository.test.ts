@@ -36,7 +36,7 @@ async function open() {
 }
 
 describe("a repository", () => {
-  it("stores an entity under the documented keys, types spelled out", async () => {
+  it("stores an entity under the documented keys, with explicit types", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 40 });
     const stored = await backend.tables.get("Employee", {
@@ -53,7 +53,7 @@ describe("a repository", () => {
     });
   });
 
-  it("reads it back by point, range and scan", async () => {
+  it("reads an entity by point query, range and scan", async () => {
     const { employees } = await open();
     const saved = await employees.insert(jones);
     assert.deepEqual(await employees.get({ dept: "Sales", id: 223 }), saved);
@@ -62,7 +62,7 @@ describe("a repository", () => {
     assert.deepEqual(await employees.scan().all(permit), [saved]);
   });
 
-  it("names the table that is not there, and what creates it", async () => {
+  it("names a missing table and how to create it", async () => {
     const employees = connect(memory()).open(Employee);
     for (const asked of [employees.insert(jones), employees.get({ dept: "Sales", id: 1 })]) {
       await assert.rejects(asked, (error) => {
@@ -74,7 +74,7 @@ describe("a repository", () => {
     }
   });
 
-  it("refuses from plain JavaScript what would do something else than it says", async () => {
+  it("refuses promises, invalid conditions and unknown segments from plain JavaScript", async () => {
     const { employees } = await open();
     await employees.insert(jones);
     const key = { dept: "Sales", id: 223 };
@@ -104,7 +104,7 @@ describe("a repository", () => {
     assert.equal((await employees.range(open_ as never).all()).length, 1);
   });
 
-  it("updates what was read and repeats when somebody else was faster", async () => {
+  it("repeats an update that lost a race", async () => {
     const { employees } = await open();
     await employees.insert({ ...jones, age: 1 });
     const key = { dept: "Sales", id: 223 };
@@ -120,7 +120,7 @@ describe("a repository", () => {
     assert.ok(calls > 4);
   });
 
-  it("changes no key, for nothing would be left to say where the entity was", async () => {
+  it("refuses an update that changes the key", async () => {
     const { employees } = await open();
     await employees.insert(jones);
     const key = { dept: "Sales", id: 223 };
@@ -134,7 +134,7 @@ describe("a repository", () => {
     assert.equal((await employees.get(key))?.email, jones.email);
   });
 
-  it("gives up after as many attempts as it may make, and says how many that were", async () => {
+  it("gives up after the given number of attempts, and reports it", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const lost = { kind: "refuse", status: 412, code: "UpdateConditionNotSatisfied" } as const;
@@ -147,7 +147,7 @@ describe("a repository", () => {
     assert.deepEqual([await of(1), await of(3)], [1, 3]);
   });
 
-  it("removes a field that becomes undefined and keeps what it does not know", async () => {
+  it("removes a field that becomes undefined, and keeps properties it does not know", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 1 });
     const key = { partitionKey: "Sales", rowKey: "empid_000223" };
@@ -161,7 +161,7 @@ describe("a repository", () => {
     assert.deepEqual(stored?.properties.foreign, foreign);
   });
 
-  it("sends no date that did not change, and leaves others' ticks alone", async () => {
+  it("does not send unchanged dates, so ticks written by other software stay", async () => {
     const { backend, db } = await open();
     const Shift = entity("Shift", {
       version: 1,
@@ -192,7 +192,7 @@ describe("a repository", () => {
     assert.equal(moved?.properties.from?.value, "2020-01-01T08:00:00.124Z");
   });
 
-  it("survives a lost answer to every request without a wrong error or a double effect", async () => {
+  it("survives a lost answer to each request of an update, without an error or a double effect", async () => {
     for (let lost = 1; lost <= 2; lost++) {
       const backend = memory();
       const setup = connect(backend);
@@ -209,7 +209,7 @@ describe("a repository", () => {
     }
   });
 
-  it("tells of a table that is being deleted, and not of a key that is taken", async () => {
+  it("reports a table that is being deleted as such, not as a key that is taken", async () => {
     const { db, backend, employees } = await open();
     const faults = withFaults(({ method }) =>
       method === "commit" ? { kind: "refuse", status: 409, code: "TableBeingDeleted" } : undefined,
@@ -236,7 +236,7 @@ describe("a repository", () => {
     assert.equal((await db.open(Employee).range({ dept: "Sales" }).all()).length, 1);
   });
 
-  it("gives nobody the ETag of what others wrote while an answer was lost", async () => {
+  it("returns no ETag for a version that another writer wrote while an answer was lost", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const key = { dept: "Sales", id: 223 };
@@ -256,7 +256,7 @@ describe("a repository", () => {
     assert.deepEqual([email, age], ["theirs", 40]);
   });
 
-  it("finds an entity by what a segment of its key is called, where that is not its field", async () => {
+  it("finds an entity by a key segment with a name of its own", async () => {
     const Visit = entity("Visit", {
       version: 1,
       fields: { at: f.date(), id: f.string(), guests: f.int32().optional() },
@@ -275,7 +275,7 @@ describe("a repository", () => {
     assert.equal(await visits.delete(key), true);
   });
 
-  it("takes no condition that everything meets for the version that was read", async () => {
+  it("refuses * as the ETag of the version that was read", async () => {
     for (const definition of [Employee, Indexed]) {
       const { db } = await open();
       const employees = db.open(definition);
@@ -286,13 +286,13 @@ describe("a repository", () => {
     }
   });
 
-  it("refuses a field it does not have, also one that every object has", async () => {
+  it("refuses unknown fields, even those that every object inherits", async () => {
     const { employees } = await open();
     const unknown = { ...jones, toString: () => "text" };
     await assert.rejects(employees.insert(unknown), { code: "validation-failed" });
   });
 
-  it("checks the fields it merges without reading", async () => {
+  it("validates the fields it merges without reading", async () => {
     const { employees } = await open();
     const key = { dept: "Sales", id: 223 };
     await assert.rejects(employees.insertOrMerge({ ...key, age: 1.5 }), {
@@ -301,7 +301,7 @@ describe("a repository", () => {
     await employees.insertOrMerge({ ...key, age: 1 });
   });
 
-  it("refuses a row of more than 1 MiB before it is sent, whichever way it is written", async () => {
+  it("refuses a row above 1 MiB however it is written", async () => {
     const fields = { id: f.string(), ...longText("text").fields, more: f.string().optional() };
     const key = { partition: [k.str("id")], row: [k.lit("doc")] } as const;
     const Doc = entity("Doc", { version: 1, fields, key });
@@ -321,7 +321,7 @@ describe("a repository", () => {
     for (const write of writes) await assert.rejects(write, { code: "entity-too-large" });
   });
 
-  it("deletes and replaces what was read, whatever became of the object it was read into", async () => {
+  it("deletes and replaces the version that was read, even if the object was changed since", async () => {
     const { db, backend } = await open();
     const employees = db.open(Indexed);
     const mutable = (row: object) => row as { email: string };
@@ -335,7 +335,7 @@ describe("a repository", () => {
     assert.deepEqual((await backend.tables.query("Employee", {})).entities, []);
   });
 
-  it("keeps numbers that are none, or infinite", async () => {
+  it("stores NaN and infinite numbers", async () => {
     const Reading = entity("Reading", {
       version: 1,
       fields: { id: f.string(), value: f.double() },
@@ -349,7 +349,7 @@ describe("a repository", () => {
     }
   });
 
-  it("costs what the manual says", async () => {
+  it("costs the requests and entities that the manual states", async () => {
     const key = { dept: "Sales", id: 223 };
     type Common = Omit<ReturnType<typeof Indexed.open>, "by" | "insertOrMerge">;
     type Work = (employees: Common) => Promise<unknown>;
@@ -395,7 +395,7 @@ describe("a repository", () => {
     assert.deepEqual([merged.requests, merged.entities], [1, 1]);
   });
 
-  it("refuses bad values with every issue named", async () => {
+  it("names the invalid field, and the owner of a key that is taken", async () => {
     const { employees } = await open();
     await assert.rejects(
       employees.insert({ ...jones, age: 1.5 }),

@@ -41,7 +41,7 @@ async function collect<Row>(rows: AsyncIterable<Row>): Promise<Row[]> {
 }
 
 describe("a rotation", () => {
-  it("puts each row into the table of its own time", async () => {
+  it("puts each row into the table of its time", async () => {
     const { db, attempts } = open();
     await attempts.insert(attempt(at("2014-07-31T23:59:59.999")));
     await attempts.insert(attempt(at("2014-08-01T00:00:00")));
@@ -79,7 +79,7 @@ describe("a rotation", () => {
     );
   });
 
-  it("reads newest first where the keys do", async () => {
+  it("reads the newest first if the keys descend", async () => {
     const Latest = entity("Latest", {
       version: 1,
       fields,
@@ -97,7 +97,7 @@ describe("a rotation", () => {
     assert.equal((await tables(db))[0], "Latest2014073116");
   });
 
-  it("keeps what it promises over month ends and leap days", async () => {
+  it("creates the right next table at the ends of months and years and on leap days", async () => {
     const names = async (unit: "year" | "month" | "day", now: string) => {
       const { db } = open({ now: at(now).getTime() });
       const rotation = db.open(rotating(Attempt, { at: "at", unit, keep: 1, ahead: 1 }));
@@ -117,7 +117,7 @@ describe("a rotation", () => {
     ]);
   });
 
-  it("drops what is past with its grace, one request a table, and no foreign table", async () => {
+  it("drops expired tables after the grace period, in one request each, and no foreign table", async () => {
     const { clock, db, attempts } = open();
     const foreign = [
       "LoginAttempts2014",
@@ -142,7 +142,7 @@ describe("a rotation", () => {
     assert.equal(await attempts.dropPeriod(at("2014-07-31T00:00:00")), false);
   });
 
-  it("never makes a table for what is past, but asks what to do with it", async () => {
+  it("creates no table for expired rows, and passes them to the late handler", async () => {
     const { db, attempts } = open();
     const old = attempt(at("2014-07-28T23:59:59.999"));
     await assert.rejects(attempts.insert(old), (error) => isTableError(error, "validation-failed"));
@@ -154,7 +154,7 @@ describe("a rotation", () => {
     assert.deepEqual(await tables(db), []);
   });
 
-  it("puts what is late into the oldest table that is kept, where readers find it, until that goes", async () => {
+  it("with late: oldest, stores late rows in the oldest kept table, where readers find them until it is dropped", async () => {
     for (const segment of [k.date("at"), k.dateDesc("at")]) {
       const Kept = entity("Kept", {
         version: 1,
@@ -209,7 +209,7 @@ describe("a rotation", () => {
     }
   });
 
-  it("waits while a table of the name is still being deleted, then gives up", async () => {
+  it("waits while a table of the same name is being deleted, then gives up", async () => {
     for (const [refusals, ok] of [
       [4, true],
       [9, false],
@@ -237,7 +237,7 @@ describe("a rotation", () => {
   };
   const backend = () => memory({ clock: new FakeClock(NOW) });
 
-  it("costs a request for an insert, three for the first of a table", async () => {
+  it("costs one request for an insert, and three for the first into a table", async () => {
     const { db } = open();
     assert.equal((await db.metered(insert)).requests, 3);
     const second = (db: Database) => db.open(Attempts).insert({ ...first, id: "2" });
@@ -257,7 +257,7 @@ describe("a rotation", () => {
     }
   });
 
-  it("refuses times that are no dates", async () => {
+  it("refuses times that are not valid dates", async () => {
     const attempts = connect(memory()).open(Attempts);
     const isRefused = (error: unknown) => isTableError(error, "validation-failed");
     for (const at of [undefined, "2026-01-01", new Date(Number.NaN)] as Date[]) {
@@ -271,7 +271,7 @@ describe("a rotation", () => {
     }
   });
 
-  it("survives crashes, lost answers and two that rotate at once", async () => {
+  it("survives crashes, lost answers and concurrent rotations", async () => {
     const again = (db: Database) =>
       insert(db).catch((error) => assert.ok(isTableError(error, "unique-violation")));
     const check = async (db: Database) => assert.equal(await count(db), 1);
@@ -298,7 +298,7 @@ describe("a rotation", () => {
     await interleave({ before: old, clients, check: rotated, runs: schedules(500) });
   });
 
-  it("leaves out what a table held that was dropped meanwhile, and no table that cannot be read", async () => {
+  it("skips a table that was dropped meanwhile, but not one that it may not read", async () => {
     const { backend, attempts } = open();
     for (const day of [29, 30, 31]) await attempts.insert(attempt(at(`2014-07-${day}T00:00:00`)));
     const readWith = (status: number, code: string) => {
@@ -319,7 +319,7 @@ describe("a rotation", () => {
     for (const read of [forbidden.rows, forbidden.row]) await assert.rejects(read, PortError);
   });
 
-  it("has a late row once, though the clocks of those who insert it are on both sides of a period's end", async () => {
+  it("inserts a late row once, even if writers disagree on whether its period has ended", async () => {
     const Kept = rotating(Attempt, { at: "at", unit: "day", keep: 1, late: "oldest" });
     const row = attempt(new Date(Date.UTC(2025, 11, 31)));
     const insertLate = (db: Database) => db.open(Kept).insert(row);
@@ -355,7 +355,7 @@ describe("a rotation", () => {
     await loseEveryAnswer(insertLate, { before, check });
   });
 
-  it("refuses definitions it could not rotate", () => {
+  it("refuses definitions that it cannot rotate", () => {
     const refused = (declare: () => unknown) =>
       assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
     const byId = entity("ById", {

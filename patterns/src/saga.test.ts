@@ -59,7 +59,7 @@ async function rows({ tables }: Memory): Promise<string[]> {
 const input = { id: "x" };
 
 describe("a saga", () => {
-  it("passes on what steps return, and the key of each step", async () => {
+  it("passes results and step keys to its steps, and runs once for each id", async () => {
     const seen: unknown[] = [];
     const pricing = saga("pricing", (s) =>
       s
@@ -82,7 +82,7 @@ describe("a saga", () => {
     assert.equal(seen.length, 2);
   });
 
-  it("does every step or undoes them all, as a sequential run would", async () => {
+  it("ends with every step done or all of them undone, as in a sequential run", async () => {
     const settings = fc.record({
       failing: fc.option(fc.integer({ min: 0, max: 3 }), { nil: undefined }),
       attempts: fc.integer({ min: 1, max: 5 }),
@@ -105,7 +105,7 @@ describe("a saga", () => {
     );
   });
 
-  it("comes to its end although answers get lost, to its client and to its worker", async () => {
+  it("finishes if answers to its client or its worker are lost", async () => {
     for (const failing of [undefined, 2]) {
       const definition = journal(failing);
       const whole = async (db: Database) => {
@@ -124,7 +124,7 @@ describe("a saga", () => {
   });
 
   for (const failing of [undefined, 2]) {
-    it(`survives a crash at every request ${failing ? "while it is undone" : "on its way"}`, async () => {
+    it(`survives a crash at every request ${failing ? "while it is undone" : "while it runs"}`, async () => {
       const definition = journal(failing);
       await crashEverywhere(
         async (db) => {
@@ -149,7 +149,7 @@ describe("a saga", () => {
     });
   }
 
-  it("comes to one end when two workers and two deliveries race", async () => {
+  it("ends once when two workers and two deliveries race", async () => {
     const definition = journal(undefined);
     await interleave({
       before: async (db) => {
@@ -169,7 +169,7 @@ describe("a saga", () => {
     });
   });
 
-  it("is undone when it goes back to a step that it does not have", async () => {
+  it("is undone if it goes back to a step that does not exist", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -183,7 +183,7 @@ describe("a saga", () => {
     assert.match(state?.error ?? "", /"nowhere", which is not a step/);
   });
 
-  it("is undone, with the step itself, when a step returns more than its row holds", async () => {
+  it("is undone, including the step itself, if a step returns more than its row can hold", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -210,7 +210,7 @@ describe("a saga", () => {
     assert.deepEqual(undone, [32_000, "s"]);
   });
 
-  it("is not begun with an input that its row cannot hold", async () => {
+  it("refuses an input that its row cannot hold", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
@@ -219,7 +219,7 @@ describe("a saga", () => {
     assert.deepEqual(backend.queues.contents("work"), []);
   });
 
-  it("is not begun under an id that no state can be kept under", async () => {
+  it("refuses an id that cannot be a key", async () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);

@@ -27,7 +27,7 @@ async function open() {
 }
 
 describe("a series", () => {
-  it("keeps its points in one row, each under its number", async () => {
+  it("stores its points in one row, each as a numbered property", async () => {
     const { backend, stats } = await open();
     await stats.set(july31, 0, 7);
     await stats.set(july31, 23, 9);
@@ -40,7 +40,7 @@ describe("a series", () => {
     });
   });
 
-  it("reads points with gaps, over midnight too, and clears them", async () => {
+  it("reads points with gaps and across midnight, and clears them", async () => {
     const { stats } = await open();
     await stats.set(july31, 23, 1);
     await stats.set(august1, 0, 2);
@@ -51,7 +51,7 @@ describe("a series", () => {
     await stats.clear({ ...july31, id: 9 }, [1]);
   });
 
-  it("gives up an addition where a row of another kind has its key", async () => {
+  it("gives up adding to a key that holds a row of another kind", async () => {
     const { backend, db } = await open();
     const row = { partitionKey: "Sales", rowKey: "000123_20140731" };
     const properties = { rh_t: { type: "String", value: "Other:1" } } as const;
@@ -63,7 +63,7 @@ describe("a series", () => {
     await assert.rejects(stats.add(july31, 0, 1), { code: "contention-exhausted" });
   });
 
-  it("behaves as arrays of numbers", async () => {
+  it("matches arrays of numbers after any history", async () => {
     const command = fc.record({
       kind: fc.constantFrom("set", "add", "clear"),
       slot: fc.nat(2),
@@ -91,7 +91,7 @@ describe("a series", () => {
     );
   });
 
-  it("counts exactly what 10 clients add 21 times each, on one row and on four", async () => {
+  it("counts exactly when 10 clients add 21 times each, on one row and on four", async () => {
     const { db } = await open();
     for (const definition of [Stats, Busy]) {
       const counters = db.open(definition);
@@ -104,7 +104,7 @@ describe("a series", () => {
     }
   });
 
-  it("gives each writer a row of its own", async () => {
+  it("gives each writer its own row, and adds them up when read", async () => {
     const { backend, db } = await open();
     await db.open(Busy).add(july31, 0, 1, { writer: 0 });
     await db.open(Busy).add(july31, 0, 2, { writer: 3 });
@@ -128,7 +128,7 @@ describe("a series", () => {
   };
   const countOf = async (db: Database) => (await db.open(Stats).read(july31))[18] ?? 0;
 
-  it("adds once although answers get lost, and once or not at all in a crash", async () => {
+  it("adds once if answers are lost, and once or not at all in a crash", async () => {
     const is = (count: number) => async (db: Database) => assert.equal(await countOf(db), count);
     await loseEveryAnswer(add, { before, check: is(1) });
     await loseEveryAnswer(add, { before: beforeWithRow, check: is(2) });
@@ -139,7 +139,7 @@ describe("a series", () => {
     assert.equal(crashes, 4);
   });
 
-  it("costs what the manual says", async () => {
+  it("costs the requests that the manual states", async () => {
     const { db, stats } = await open();
     const cost = async (work: (db: Database) => Promise<unknown>) => {
       const { requests, entities } = await db.metered(work);
@@ -151,7 +151,7 @@ describe("a series", () => {
     assert.deepEqual(await cost((db) => db.open(Stats).read(july31)), [1, 1]);
   });
 
-  it("adds numbers of its own type only, and leaves out none", async () => {
+  it("refuses to add values of another type, or none", async () => {
     const { db } = await open();
     const stats = db.open(Stats);
     await stats.add(july31, 3, 5);
@@ -163,7 +163,7 @@ describe("a series", () => {
     assert.equal((await stats.read(july31))[3], 5);
   });
 
-  it("has one writer at least", () => {
+  it("needs at least one writer", () => {
     for (const writers of [0, -1, 1.5, Number.NaN]) {
       assert.throws(
         () => series("None", { fields, key, slots: slots("p", 2), writers }),
@@ -172,7 +172,7 @@ describe("a series", () => {
     }
   });
 
-  it("holds 1 to 248 points of a number type", async () => {
+  it("has 1 to 248 points of a number type", async () => {
     const { db } = await open();
     for (const count of [0, 249]) {
       assert.throws(

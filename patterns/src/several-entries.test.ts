@@ -134,7 +134,7 @@ async function audit(db: Database, { tables }: Memory): Promise<void> {
 }
 
 describe("an index with several entries for each entity", () => {
-  it("has one for every value, and for every combination, each once", async () => {
+  it("stores one entry for every value and every combination, without duplicates", async () => {
     const { backend, db, films } = await open();
     await films.insert(film(["Drama", "drama", "Sci-Fi", "Drama"], { note: "silent" }));
     await audit(db, backend);
@@ -153,7 +153,7 @@ describe("an index with several entries for each entity", () => {
     assert.equal((await films.by.near.range({ studio: "Ufa", tag: "drama" }).all()).length, 1);
   });
 
-  it("writes exactly the difference when the values change", async () => {
+  it("writes exactly the entries that differ when the values change", async () => {
     const { backend, db, films } = await open();
     await films.insert(film(["a", "b", "c"]));
     backend.clock.advance(2 * MINUTE);
@@ -173,7 +173,7 @@ describe("an index with several entries for each entity", () => {
     await audit(db, backend);
   });
 
-  it("equals the sets of the entities after any history", async () => {
+  it("matches the sets of the entities after any history", async () => {
     const command = fc.tuple(
       fc.constantFrom("put", "put", "note", "delete"),
       fc.integer({ min: 1, max: 3 }),
@@ -205,7 +205,7 @@ describe("an index with several entries for each entity", () => {
   const change = (tags: readonly string[]) => (db: Database) =>
     db.open(Film).update(key, () => ({ tags, note: tags.join("") }));
 
-  it("survives a crash and a lost answer at every request, and any interleaving", async () => {
+  it("survives a crash or a lost answer at every request, and any interleaving", async () => {
     const remove = (db: Database) => db.open(Film).delete(key);
     for (const operation of [change(["b", "c"]), change([]), remove]) {
       await crashEverywhere(operation, { before, recover: settle, check: audit });
@@ -235,7 +235,7 @@ describe("an index with several entries for each entity", () => {
     });
   });
 
-  it("is verified and mended entry by entry", async () => {
+  it("is verified and repaired entry by entry", async () => {
     const { backend, db, films } = await open();
     await films.insert(film(["a", "b", "c"]));
     const at = (partitionKey: string) => ({ partitionKey, rowKey: "Ufa!0001" });
@@ -251,7 +251,7 @@ describe("an index with several entries for each entity", () => {
     assert.equal((await verifyIndex(db, Film, "far")).missing, 0);
   });
 
-  it("lets an entity go that other software wrote, without any of its entries", async () => {
+  it("lets an entity without entries, written by other software, be deleted", async () => {
     const { backend, films } = await open();
     const properties = {
       year: { type: "Int32", value: 1927 },
@@ -264,7 +264,7 @@ describe("an index with several entries for each entity", () => {
     assert.equal(await films.get(key), undefined);
   });
 
-  it("is refused when it names a field, or no segment of its key", () => {
+  it("is refused if it computes a field, or a name that its key does not use", () => {
     const declare = (name: string) =>
       entity("Thing", {
         version: 1,

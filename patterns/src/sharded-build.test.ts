@@ -65,7 +65,7 @@ async function shardsIn({ tables }: Memory) {
 }
 
 describe("a build in shards", () => {
-  it("is refused at a rate that it never ends at", async () => {
+  it("refuses a rate at which it would never finish", async () => {
     const backend = small();
     const db = connect(backend);
     await prepare(db, 1);
@@ -80,7 +80,7 @@ describe("a build in shards", () => {
   });
 
   for (const name of ["near", "far"]) {
-    it(`goes on in another process after a crash at any request (${name})`, async () => {
+    it(`is finished by another process after a crash at any request (${name})`, async () => {
       const crashes = await crashEverywhere(
         (db) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 }),
         {
@@ -98,7 +98,7 @@ describe("a build in shards", () => {
       assert.ok(crashes > 40);
     });
 
-    it(`is done although answers get lost (${name})`, async () => {
+    it(`finishes if answers are lost (${name})`, async () => {
       const build = (db: Database) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 });
       const lost = await loseEveryAnswer(build, {
         before: (db) => prepare(db, 1),
@@ -112,7 +112,7 @@ describe("a build in shards", () => {
       assert.ok(lost > 20);
     });
 
-    it(`misses nothing that others write, however many build and die (${name})`, async () => {
+    it(`misses no concurrent write, whatever builders and writers crash (${name})`, async () => {
       const write = async (db: Database) => {
         for (let i = 0; i < 2; i++) {
           const dept = DEPARTMENTS[Math.floor(db.random() * DEPARTMENTS.length)]!;
@@ -154,7 +154,7 @@ describe("a build in shards", () => {
       });
     });
 
-    it(`lists values that are not unique, in whatever shards they are (${name})`, async () => {
+    it(`lists values that are not unique, even across shards (${name})`, async () => {
       const { db } = await open(1);
       const plain = db.open(Plain);
       await plain.insert({ dept: "Audit", id: 2, email: "Audit1" });
@@ -166,7 +166,7 @@ describe("a build in shards", () => {
     });
   }
 
-  it("cuts between partitions into about equal parts, and costs a scan of keys and one of entries more", async () => {
+  it("splits the table between partitions into roughly equal shards, at the promised cost", async () => {
     const { backend, db } = await open(5, memory());
     const sales = db.open(Plain);
     for (let id = 6; id <= 20; id++) await sales.insert({ dept: "Sales", id, email: `s${id}` });
@@ -196,7 +196,7 @@ describe("a build in shards", () => {
     assert.equal(requests, 35 * 3 + 3 * forEachShard + 14);
   });
 
-  it("is shared by processes, each of which ends when all is done", async () => {
+  it("is shared by processes, each of which ends when all shards are done", async () => {
     const { backend, db } = await open(6);
     const worked: number[] = [];
     const processes = [0, 1, 2].map(async (i) => {
@@ -218,7 +218,7 @@ describe("a build in shards", () => {
     assert.equal((await buildInShards(db, Indexed, "far")).done, 24);
   });
 
-  it("takes a dead worker's shard over after a minute, from the page it recorded", async () => {
+  it("takes over a dead worker's shard after a minute, from its recorded page", async () => {
     const { backend, db } = await open(6);
     const stop = new AbortController();
     const pages: number[] = [];
@@ -241,7 +241,7 @@ describe("a build in shards", () => {
     await assertWhole(db, "near");
   });
 
-  it("keeps its shards however long their pages take", async () => {
+  it("keeps its claim on shards, however long their pages take", async () => {
     const { backend, db } = await open(100, memory());
     let saved = 0;
     const slow: Layer = async ({ args }, send) => {
@@ -279,7 +279,7 @@ describe("a build in shards", () => {
     assert.equal(sent, atEnd);
   });
 
-  it("waits for writers who have not heard of the index", async () => {
+  it("waits for writers that do not know of the build yet", async () => {
     const { backend, db } = await open(1);
     const employees = db.open(Indexed);
     await employees.insert({ dept: "Tax", id: 2, email: "two" });
@@ -290,7 +290,7 @@ describe("a build in shards", () => {
     await assertWhole(db, "near");
   });
 
-  it("never takes some of the shards for all of them", async () => {
+  it("never mistakes some of the shards for all of them", async () => {
     const { backend, db } = await open(2);
     const rowKey = `Employee.Employee.near@${definitionHash(Indexed, "near")}`;
     const stop = new AbortController();
@@ -315,7 +315,7 @@ describe("a build in shards", () => {
     assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "writeonly");
   });
 
-  it("makes the table that a retirement dropped", async () => {
+  it("creates the table again after a retirement dropped it", async () => {
     const { backend, db } = await open(2);
     await backend.tables.deleteTable("ByEmail");
     backend.clock.advance(MINUTE);
@@ -323,7 +323,7 @@ describe("a build in shards", () => {
     await assertWhole(db, "far");
   });
 
-  it("does not meet a build without shards", async () => {
+  it("excludes a build without shards at the same time", async () => {
     const { db } = await open(6);
     const cycle = indexLifeCycle(db, Indexed, "near");
     const stop = new AbortController();
@@ -347,7 +347,7 @@ describe("a build in shards", () => {
     assert.equal((await buildInShards(db, Indexed, "near")).done, 24);
   });
 
-  it("refuses what cannot be built", async () => {
+  it("refuses an index that cannot be built", async () => {
     const { db } = await open(1);
     await assert.rejects(
       buildInShards(db, Indexed, "nothing"),

@@ -66,13 +66,13 @@ async function open() {
   return db;
 }
 
-describe("a key with a hash in it", () => {
-  it("is the same for two texts that were made so", () => {
+describe("a key shortened with a hash", () => {
+  it("is the same for two texts whose hashes collide", () => {
     assert.notEqual(OURS, THEIRS);
     assert.equal(Page.rows.row.encode(ours), Page.rows.row.encode(theirs));
   });
 
-  it("leads to the entity that has the whole text, and to no other", async () => {
+  it("finds, changes and deletes only the entity with the whole text", async () => {
     const pages = (await open()).open(Page);
     await pages.insert(ours);
     for (const found of [
@@ -101,7 +101,7 @@ describe("a key with a hash in it", () => {
     assert.equal(await pages.delete(ours, { force: true }), true);
   });
 
-  it("leads to no other in a transaction that read the one", async () => {
+  it("finds only that entity in a transaction, too", async () => {
     const db = await open();
     await db.open(Page).insert(ours);
     const found = await db.tx({ p: "p" }, async (tx) => [
@@ -114,7 +114,7 @@ describe("a key with a hash in it", () => {
     );
   });
 
-  it("finds entities by what an index gives each, which no field tells", async () => {
+  it("finds entities by computed values that are no field", async () => {
     const posts = (await open()).open(Post);
     await posts.insert({ p: "p", links: `short ${OURS}`, id: 1 });
     await posts.insert({ p: "p", links: "short", id: 2 });
@@ -133,7 +133,7 @@ describe("a key with a hash in it", () => {
     }
   });
 
-  it("is compared where entities without a value are indexed, too", async () => {
+  it("is compared in full if entities without a value are indexed, too", async () => {
     const posts = (await open()).open(Post);
     await posts.insert({ p: "p", links: "", via: OURS, id: 1 });
     await posts.insert({ p: "p", links: "", id: 2 });
@@ -150,14 +150,14 @@ describe("a key with a hash in it", () => {
     }
   });
 
-  it("costs deleteIfUnchanged no read, for the ETag tells whose it is", async () => {
+  it("costs deleteIfUnchanged no read, because the ETag identifies the entity", async () => {
     const db = await open();
     const saved = await db.open(Page).insert(ours);
     const { requests } = await db.metered((metered) => metered.open(Page).deleteIfUnchanged(saved));
     assert.equal(requests, 1);
   });
 
-  it("does not lead through an index to an entity with another text either", async () => {
+  it("finds only that entity through an index", async () => {
     const visits = (await open()).open(Visit);
     await visits.insert(ours);
     assert.equal((await visits.by.near.get(ours))?.note, "ours");

@@ -48,7 +48,7 @@ async function open() {
 }
 
 describe("a sibling index", () => {
-  it("keeps entries beside the base, under the documented keys", async () => {
+  it("stores entries next to the entity, under the documented keys", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 61 });
     assert.deepEqual(await rowKeys(backend), [
@@ -69,7 +69,7 @@ describe("a sibling index", () => {
     });
   });
 
-  it("finds the entity by a unique value in one request, and by a prefix", async () => {
+  it("finds an entity by a unique value in one request, and by a prefix", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);
     const { requests, result } = await db.metered((metered) =>
@@ -89,7 +89,7 @@ describe("a sibling index", () => {
     });
   });
 
-  it("tells what a look-up by a unique value read, as any query does", async () => {
+  it("reports its point reads to onPage, as any query does", async () => {
     const { backend, db } = await open();
     const plans: string[] = [];
     const onPage = ({ plan, returned }: PageRead) => plans.push(`${plan} ${returned}`);
@@ -102,7 +102,7 @@ describe("a sibling index", () => {
     assert.deepEqual(plans, ["point 0", "point 1", "point 1"]);
   });
 
-  it("reads the base when an entry does not repeat what is asked for", async () => {
+  it("reads the entity if an entry does not copy a requested field", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);
     const query = { dept: "Sales", lastName: "Jones" };
@@ -119,7 +119,7 @@ describe("a sibling index", () => {
     );
   });
 
-  it("does not list the entries among the entities", async () => {
+  it("leaves entries out of ranges and scans of the entities", async () => {
     const { employees } = await open();
     await employees.insert(jones);
     assert.equal((await employees.range({ dept: "Sales" }).all()).length, 1);
@@ -127,7 +127,7 @@ describe("a sibling index", () => {
     assert.equal((await employees.scan().all(permit)).length, 1);
   });
 
-  it("moves an entry when one of two fields of its key is patched", async () => {
+  it("moves an entry if one of two fields of its key is patched", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 61 });
     await employees.update(key, () => ({ lastName: "Jones-Lee", age: 62 }));
@@ -151,7 +151,7 @@ describe("a sibling index", () => {
     });
   });
 
-  it("heals a missing entry with the next write and survives its loss when it would be deleted", async () => {
+  it("restores a missing entry on reconcile, and lets its entity be deleted without it", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const entry = { partitionKey: "Sales", rowKey: "email_jonesj@contoso.com" };
@@ -163,7 +163,7 @@ describe("a sibling index", () => {
     assert.deepEqual(await rowKeys(backend), []);
   });
 
-  it("leaves an entry to whom it stands for when other software wrote another entity of the value", async () => {
+  it("leaves an entry to its owner when other software wrote another entity with the value", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const { rh_w: _token, ...properties } = (await backend.tables.get("Employee", {
@@ -193,7 +193,7 @@ describe("a sibling index", () => {
     );
   });
 
-  it("is not called mended while others keep changing what is mended", async () => {
+  it("reports a repair as unsettled while it keeps losing races", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const changed = withFaults(({ method }) =>
@@ -208,7 +208,7 @@ describe("a sibling index", () => {
     assert.equal(await keeper?.reconcile(base, []), "unsettled");
   });
 
-  it("keeps the entry of an entity that is inserted again while its old entries are looked after", async () => {
+  it("keeps the entry of an entity that is inserted again during its repair", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     await employees.delete(key);
@@ -232,7 +232,7 @@ describe("a sibling index", () => {
     assert.equal(found?.id, 223);
   });
 
-  it("leaves another's entry alone when somebody takes it for the entity's own", async () => {
+  it("leaves the entry of another entity alone if a hint names it", async () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones);
     await employees.insert({ ...jones, id: 7, email: "seven@contoso.com" });
@@ -247,7 +247,7 @@ describe("a sibling index", () => {
     assert.deepEqual(await rowKeys(backend), before);
   });
 
-  it("costs what is promised", async () => {
+  it("costs the promised requests and entities", async () => {
     const { db } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));
     assert.deepEqual([insert.requests, insert.entities], [1, 3]);
@@ -257,7 +257,7 @@ describe("a sibling index", () => {
     assert.deepEqual([update.requests, update.entities], [2, 4]);
   });
 
-  it("equals the index computed from the entities after any sequence of writes", async () => {
+  it("matches the index computed from the entities after any sequence of writes", async () => {
     const id = fc.integer({ min: 1, max: 3 });
     const email = fc.constantFrom("a", "b", "c_d");
     const age = fc.option(fc.constantFrom(59, 60, 61), { nil: undefined });
@@ -338,13 +338,13 @@ describe("a sibling index", () => {
     delete: (e) => e.delete(key),
   };
 
-  it("equals the entities after a crash at each request of each write", async () => {
+  it("matches the entities after a crash at each request of each write", async () => {
     for (const write of Object.values(writes)) {
       await crashEverywhere((db) => write(db.open(Employee)), { before, check: audit });
     }
   });
 
-  it("equals the entities in any order of writers, of one entity and of one value", async () => {
+  it("matches the entities in any interleaving of writers on one entity and one value", async () => {
     const tolerant = (name: string) => async (db: Database) => {
       await writes[name]!(db.open(Employee)).catch((error) =>
         assert.ok(isTableError(error, "unique-violation") || isTableError(error, "not-found")),
@@ -359,7 +359,7 @@ describe("a sibling index", () => {
     await interleave({ before, clients, check: audit, runs: schedules(1200) });
   });
 
-  it("is refused when it is declared wrongly", () => {
+  it("is refused if it is declared wrongly", () => {
     const declare = (row: Parameters<typeof siblingIndex>[0]["row"], unique = false) =>
       entity("E", {
         version: 1,
@@ -379,7 +379,7 @@ describe("a sibling index", () => {
     refused(() => declare([k.lit("x_y"), k.str("name")], true), /literal/);
   });
 
-  it("stands beside its entities, whatever its options hold for other kinds", () => {
+  it("stays in the entity's partition, even if its options name a table or partition", () => {
     const elsewhere = { table: "Elsewhere", partition: [k.str("email")] };
     const index = siblingIndex({ row: [k.lit("email"), k.str("email")], ...elsewhere });
     const { table, partition } = index.place(Employee);
@@ -387,7 +387,7 @@ describe("a sibling index", () => {
     assert.equal(partition, Employee.rows.partition);
   });
 
-  it("is one of 49 at most, which all change in one transaction", async () => {
+  it("may be one of 49, which all change in one transaction", async () => {
     const declare = (count: number) =>
       entity("Many", {
         version: 1,
@@ -413,12 +413,12 @@ describe("a sibling index", () => {
   });
 });
 
-describe("a key of an entry that is too long", () => {
+describe("an entry key that is too long", () => {
   const email = "x".repeat(513);
   const isTooLong = (error: unknown) =>
     isTableError(error, "key-too-long") && error.length === "email_".length + email.length;
 
-  it("is refused before anything is sent", async () => {
+  it("is refused before the write is sent", async () => {
     const { db, employees } = await open();
     const short = await employees.insert(jones);
     const write = async (metered: Database) => {

@@ -34,7 +34,7 @@ async function open(count: number) {
 }
 
 describe("a small partition", () => {
-  it("is scanned without a permit, by a range of one request", async () => {
+  it("is scanned without a permit, in one request", async () => {
     const { db } = await open(20);
     const { requests, entities, result } = await db.metered((metered) =>
       metered
@@ -56,7 +56,7 @@ describe("a small partition", () => {
     assert.equal(await query.where(({ seats }) => seats.gt(9)).first(), undefined);
   });
 
-  it("is refused once it is larger than declared, but for ranges of it that are small", async () => {
+  it("is refused once it has more rows than declared, except for smaller ranges", async () => {
     const { rooms } = await open(21);
     const refused = (read: Promise<unknown>) =>
       assert.rejects(read, (error) => isTableError(error, "scan-not-permitted"));
@@ -68,7 +68,7 @@ describe("a small partition", () => {
     assert.equal((await most.where(({ seats }) => seats.eq(3)).all()).length, 4);
   });
 
-  it("finds what the service would find", async () => {
+  it("returns what the service would return for a condition", async () => {
     const comparison = fc.constantFrom("eq", "ne", "gt", "gte", "lt", "lte");
     const { db, rooms } = await open(20);
     const permit = { allow: "partition-scan", because: "to compare" } as const;
@@ -97,7 +97,7 @@ describe("a small partition", () => {
     );
   });
 
-  it("explains itself as the range it is", async () => {
+  it("explains itself as a range", async () => {
     const { rooms } = await open(0);
     const query = rooms.range({ building: "A", number: { gte: 3 } });
     assert.deepEqual(query.where(({ seats }) => seats.eq(1)).explain(), {
@@ -110,7 +110,7 @@ describe("a small partition", () => {
     });
   });
 
-  it("takes no condition on its keys, and is no larger than a page", async () => {
+  it("refuses conditions on keys, and a maxRows outside 1 to 999", async () => {
     const { rooms } = await open(1);
     assert.throws(
       () => rooms.range({ building: "A" }).where(({ number }) => number.eq(1)),

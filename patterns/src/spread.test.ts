@@ -54,7 +54,7 @@ describe("a spread", () => {
     });
   });
 
-  it("makes up an id where that of an entry is undefined", async () => {
+  it("generates an id for an entry whose id is undefined", async () => {
     const { log } = await open();
     const { entryId: _entryId, ...entry } = hit(1, "a");
     const [one, other] = [
@@ -95,7 +95,7 @@ describe("a spread", () => {
     );
   });
 
-  it("merges on an endpoint that promises no order", async () => {
+  it("merges the buckets of an endpoint that promises no order", async () => {
     const { log } = await open({ profile: "cosmos" });
     for (const n of [5, 3, 9, 1]) await log.append(hit(n, `id${n}`));
     assert.deepEqual(
@@ -104,7 +104,7 @@ describe("a spread", () => {
     );
   });
 
-  it("fills its buckets evenly", () => {
+  it("hashes ids evenly over its buckets", () => {
     const { random, clock } = memory();
     const counts = new Map<string, number>();
     for (let i = 0; i < 10_000; i++) {
@@ -115,7 +115,7 @@ describe("a spread", () => {
     assert.ok(Math.max(...counts.values()) <= 1.5 * (10_000 / 16));
   });
 
-  it("fails whole when a bucket fails, or goes on and tells", async () => {
+  it("fails if a bucket fails, or reports it and continues", async () => {
     const { backend, log } = await open();
     for (let n = 0; n < 20; n++) await log.append(hit(n, `id${n}`));
     const faults = withFaults(({ method, args }) =>
@@ -137,7 +137,7 @@ describe("a spread", () => {
     assert.equal(rest.length, others.length);
   });
 
-  it("grows in mid stream, and finds everything before, across and after", async () => {
+  it("grows while it is used, and finds entries before, across and after the change", async () => {
     const { backend, db, log } = await open();
     for (let n = 0; n < 30; n++) await log.append(hit(n, `old${n}`));
     assert.equal(await log.grow({ site: "web" }), 8);
@@ -164,7 +164,7 @@ describe("a spread", () => {
     assert.equal(await late.grow({ site: "web" }), 16);
   });
 
-  it("grows past writers whose clocks run ahead, and who know the old setting for as long as they may", async () => {
+  it("grows without losing entries of writers with fast clocks and the old setting", async () => {
     const { backend, log } = await open();
     const { clock } = backend;
     const ahead = { ...backend, clock: { ...systemClock, now: () => clock.now() + 25_000 } };
@@ -194,7 +194,7 @@ describe("a spread", () => {
     assert.equal((await collect(log.rangeInOrder(after))).length, 21);
   });
 
-  it("does not grow when its setting is written so late that writers would hear of it too late", async () => {
+  it("does not grow if its setting is written too late for all writers to notice", async () => {
     const { backend, db, log } = await open();
     const busy = withFaults(({ method }, count) =>
       method === "commit" && count < 4
@@ -208,7 +208,7 @@ describe("a spread", () => {
     assert.ok((await partitions(db)).has(`${bucketOf("a", 4)}_web`));
   });
 
-  it("looks at the setting again when the clock was set back", async () => {
+  it("reads its setting again after the clock was set back", async () => {
     const { backend, db, log } = await open();
     let backMs = 0;
     const clock = { ...systemClock, now: () => backend.clock.now() - backMs };
@@ -222,7 +222,7 @@ describe("a spread", () => {
     for (const id of ids) assert.ok(await reader.get(hit(150_000, id)), id);
   });
 
-  it("is not made to grow where its setting has no key, and told so", async () => {
+  it("refuses to grow if the key of its setting would be too long", async () => {
     const { log } = await open();
     const site = "x".repeat(505);
     const isTooLong = (error: unknown) =>
@@ -231,7 +231,7 @@ describe("a spread", () => {
     assert.equal((await log.append({ ...hit(1, "a"), site })).entryId, "a");
   });
 
-  it("is made to grow by one at a time", async () => {
+  it("grows for one caller at a time", async () => {
     const { log } = await open();
     const both = await Promise.allSettled([1, 2].map(() => log.grow({ site: "web" })));
     const [lost, ...others] = both.flatMap((one) =>
@@ -242,7 +242,7 @@ describe("a spread", () => {
     assert.ok(isRefusal(lost.cause, 409));
   });
 
-  it("costs a request for each append and get, and one for each bucket", async () => {
+  it("costs one request for each append and get, and one for each bucket read", async () => {
     const { db } = await open();
     const { requests } = await db.metered(async (metered) => {
       const log = metered.open(AccessLog);
@@ -254,7 +254,7 @@ describe("a spread", () => {
     assert.equal(requests, 1 + 3 + 4);
   });
 
-  it("refuses times ahead of the clock, a second entry of one key, and odd numbers of buckets", async () => {
+  it("refuses times ahead of the clock, duplicate keys and invalid numbers of buckets", async () => {
     const { log } = await open();
     await log.append(hit(30_000, "a"));
     await assert.rejects(log.append(hit(30_001, "b")), (error) =>
@@ -280,7 +280,7 @@ describe("a spread", () => {
     await db.open(AccessLog).append(hit(0, "first"));
   };
 
-  it("survives crashes and lost answers, of appends and of growth", async () => {
+  it("survives crashes and lost answers while appending and growing", async () => {
     const append = (db: Database) => db.open(AccessLog).append(hit(1, "second"));
     const check = async (db: Database) =>
       assert.equal((await collect(db.open(AccessLog).rangeInOrder(always))).length, 2);

@@ -31,12 +31,12 @@ const isIn = (
 ) => key.partitionKey === partitionKey && key.rowKey >= firstRowKey && key.rowKey <= lastRowKey;
 
 describe("a token for a range of rows", () => {
-  it("grants no more than was meant where plain JavaScript misspells a segment", async () => {
+  it("is refused if plain JavaScript misspells a segment", async () => {
     const grant = { ...ann, rows: { foldr: "inbox" }, permissions: ["read"] };
     await assert.rejects(async () => issuer.sasFor(Note, grant as never), isRefused);
   });
 
-  it("says what is signed, and is signed by the account's key", async () => {
+  it("contains the signed values and the signature of the account's key", async () => {
     const { token, expiresAt, range } = await issuer.sasFor(Note, {
       ...ann,
       rows: { folder: "inbox" },
@@ -79,7 +79,7 @@ describe("a token for a range of rows", () => {
     assert.equal(sig, expected.digest("base64"));
   });
 
-  it("lets in the rows of its prefix and nothing else, whatever the values", async () => {
+  it("admits exactly the rows with its prefix, whatever the values", async () => {
     // Characters that keys escape, characters that begin escapes, and their neighbours.
     const char = fc.constantFrom(...'ab_!/\\#?%$.>[^~"}é', "\u{1f600}", " ");
     const value = fc.string({ unit: char, maxLength: 4 }).filter((text) => text !== "");
@@ -106,7 +106,7 @@ describe("a token for a range of rows", () => {
     );
   });
 
-  it("leaves out what else is in the partition", async () => {
+  it("excludes other rows of the partition", async () => {
     const { range } = await issuer.sasFor(Employee, { partition: { dept: "Sales" } });
     const inSales = (rowKey: string) => isIn(range, { partitionKey: "Sales", rowKey });
     assert.ok(inSales("empid_000223"));
@@ -120,7 +120,7 @@ describe("a token for a range of rows", () => {
     );
   });
 
-  it("is the same for most of its life", async () => {
+  it("is reused for most of its life", async () => {
     const grant = { ...ann, ttlMs: 100_000 };
     const first = await issuer.sasFor(Note, grant);
     clock.time = NOW + 79_999;
@@ -132,13 +132,13 @@ describe("a token for a range of rows", () => {
     clock.time = NOW;
   });
 
-  it("leaves rights and times to a policy", async () => {
+  it("leaves permissions and expiry to a policy", async () => {
     const { token, expiresAt } = await issuer.sasFor(Note, { ...ann, policy: "readers" });
     const { si, sp, se } = Object.fromEntries(new URLSearchParams(token));
     assert.deepEqual([si, sp, se, expiresAt], ["readers", undefined, undefined, undefined]);
   });
 
-  it("is refused where it would break an index, or grant what is no range", () => {
+  it("is refused if it would bypass an index or its range is not a prefix", () => {
     const sales = { partition: { dept: "Sales" } };
     for (const grant of [
       { ...ann, ttlMs: 999 },

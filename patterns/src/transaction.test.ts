@@ -45,7 +45,7 @@ async function open() {
 }
 
 describe("a transaction", () => {
-  it("commits entities of several types with their index entries in one request", async () => {
+  it("commits entities of several types with their index entries in one commit", async () => {
     const { backend, db, count } = await open();
     const { requests } = await db.metered((metered) =>
       metered.tx(sales, (t) => {
@@ -61,7 +61,7 @@ describe("a transaction", () => {
     );
   });
 
-  it("leaves nothing behind when one part is refused, and names it", async () => {
+  it("leaves nothing behind if one part is refused, and names that part", async () => {
     const { hire, count } = await open();
     await hire(1, "a");
     await assert.rejects(
@@ -75,13 +75,13 @@ describe("a transaction", () => {
     assert.equal(await count(), 1);
   });
 
-  it("runs again when an entity changed in between, so that nothing is lost", async () => {
+  it("runs again if an entity changed meanwhile, so no change is lost", async () => {
     const { hire, count } = await open();
     await Promise.all([1, 2, 3, 4].map((id) => hire(id, `e${id}`)));
     assert.equal(await count(), 4);
   });
 
-  it("is whole or not there, once, after crashes, lost answers and any interleaving", async () => {
+  it("commits once, completely or not at all, despite crashes, lost answers and any interleaving", async () => {
     const before = async (db: Database) => {
       await db.createTables(Employee, Department);
       await db.open(Department).insert({ ...sales, employeeCount: 0 });
@@ -103,7 +103,7 @@ describe("a transaction", () => {
     await interleave({ before, clients, check: agrees(3), runs: schedules(600) });
   });
 
-  it("writes over what it read, and over nothing newer", async () => {
+  it("overwrites only the versions that it read", async () => {
     const before = async (db: Database) => {
       await db.createTables(Department);
     };
@@ -128,7 +128,7 @@ describe("a transaction", () => {
     assert.equal(requests, 2);
   });
 
-  it("moves the entries of an entity that was changed where it was read", async () => {
+  it("moves the entries of an entity that the caller modified in place", async () => {
     const { db } = await open();
     const key = { ...sales, id: 1 };
     const employees = db.open(Employee);
@@ -156,7 +156,7 @@ describe("a transaction", () => {
     }
   });
 
-  it("runs again when somebody else inserts what it upserts", async () => {
+  it("runs again if another client inserts the entity that it upserts", async () => {
     const { db } = await open();
     const key = { ...sales, id: 1 };
     const upsert = (email: string) => db.tx(sales, (t) => t.upsert(Employee, { ...key, email }));

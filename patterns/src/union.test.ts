@@ -45,7 +45,7 @@ async function open() {
 }
 
 describe("a union", () => {
-  it("refuses from plain JavaScript to narrow a range by what is no part of its partition", async () => {
+  it("refuses to narrow a range by a field outside its partition key", async () => {
     const { staff } = await open();
     const query = { dept: "Sales", id: 123 };
     assert.throws(() => staff.range(query), /id: is not a key segment/);
@@ -57,7 +57,7 @@ describe("a union", () => {
     }
   });
 
-  it("tells rows apart in key order and passes on what it does not know", async () => {
+  it("returns rows in key order with their kinds, and unknown rows as they are stored", async () => {
     const { staff } = await open();
     const rows = await staff.range({ dept: "Sales" }).all();
     assert.deepEqual(
@@ -87,7 +87,7 @@ describe("a union", () => {
     assert.ok(old && is(old, Employee) && old.level === 1 && old.lastName === "Adams");
   });
 
-  it("gives back what was written, whatever is mixed", async () => {
+  it("returns every entity that was written, whatever the mixture", async () => {
     const person = fc.record({ id: fc.nat(999), lastName: fc.string({ maxLength: 20 }) });
     await fc.assert(
       fc.asyncProperty(fc.array(person, { maxLength: 20 }), async (people) => {
@@ -108,7 +108,7 @@ describe("a union", () => {
     );
   });
 
-  it("fetches what tells the kinds apart along with a projection, at the cost of a range", async () => {
+  it("selects the type along with a projection, for the cost of a range", async () => {
     const { db } = await open();
     const { requests, entities, result } = await db.metered((metered) =>
       metered.open(Staff).range({ dept: "Sales" }).select("kind").all(),
@@ -131,7 +131,7 @@ describe("a union", () => {
     assert.deepEqual(raw.properties.EmployeeCount, two.EmployeeCount);
   };
 
-  it("changes an unknown row only if it is what one thinks, and as it was read", async () => {
+  it("changes an unknown row only if it has the expected property and is unchanged", async () => {
     const { db, staff } = await open();
     const row = await foreignOf(db);
     await assert.rejects(staff.mergeUnknown(row, two, "Salary"), (error) =>
@@ -148,7 +148,7 @@ describe("a union", () => {
     assert.equal(await loseEveryAnswer(merge, { before, check }), 2);
   });
 
-  it("refuses definitions it could not tell apart", () => {
+  it("refuses definitions that it could not tell apart", () => {
     const refused = (declare: () => unknown) =>
       assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
     refused(() => union());

@@ -62,7 +62,7 @@ function pushBack(after = 0) {
 }
 
 describe("a database until a signal", () => {
-  it("ends the wait for a slot at once, and the slot goes to the next in line", async () => {
+  it("ends a wait for a slot immediately, and gives the slot to the next in line", async () => {
     const slots = slotsOf(1, new FakeClock());
     const controller = new AbortController();
     const ran: string[] = [];
@@ -82,7 +82,7 @@ describe("a database until a signal", () => {
     assert.equal(await slots(async () => "free"), "free");
   });
 
-  it("shares the slots of the database it comes from", async () => {
+  it("shares the slots of its parent database", async () => {
     let most = 0;
     let under = 0;
     const backend = memory();
@@ -100,7 +100,7 @@ describe("a database until a signal", () => {
     assert.equal(most, 2);
   });
 
-  it("ends the wait before a retry at once, and repeats nothing", async () => {
+  it("ends a wait before a retry immediately, and sends nothing again", async () => {
     const { ports, sent } = pushBack();
     const { until, abort } = open(ports);
     const read = until.open(Employee).get({ id: 1 });
@@ -111,7 +111,7 @@ describe("a database until a signal", () => {
     assert.equal(sent(), 1);
   });
 
-  it("ends the wait after a lost race", async () => {
+  it("ends a wait after a lost race", async () => {
     const { db, backend } = open();
     await db.createTables(Employee);
     await db.open(Employee).insert({ id: 1, email: "a" });
@@ -129,7 +129,7 @@ describe("a database until a signal", () => {
     assert.deepEqual([tries, (await db.open(Employee).mustGet({ id: 1 })).email], [1, "a"]);
   });
 
-  it("puts one listener on the signal, however many wait, and none when nobody does", async () => {
+  it("puts one listener on the signal, however many wait, and removes it after the last", async () => {
     const controller = new AbortController();
     const { signal } = controller;
     const listeners = () => getEventListeners(signal, "abort").length;
@@ -153,7 +153,7 @@ describe("a database until a signal", () => {
     for (const wait of ended) await assert.rejects(wait, isGone);
   });
 
-  it("sends nothing more, whichever of several signals it was", async () => {
+  it("sends nothing after any of several signals", async () => {
     const { db, until, abort } = open();
     await db.createTables(Employee);
     const inner = until.until(new AbortController().signal);
@@ -172,7 +172,7 @@ describe("a database until a signal", () => {
     assert.equal((await db.open(Employee).get({ id: 1 }))?.email, "a");
   });
 
-  it("leaves of a write that ends nothing that a worker does not mend, wherever it ends", async () => {
+  it("leaves nothing that a worker does not repair, at whatever request a write ends", async () => {
     const run = async (endAt: number) => {
       const backend = memory();
       const controller = new AbortController();
@@ -221,7 +221,7 @@ describe("a database until a signal", () => {
 });
 
 describe("a queue worker and its signal", () => {
-  it("stops at once, though the queue pushes back", async () => {
+  it("stops immediately even if the queue pushes back", async () => {
     const { ports, sent } = pushBack(2); // The queues are created.
     const events: DatabaseEvent[] = [];
     const { db } = open({ ...ports, onEvent: (event) => events.push(event) });
@@ -234,7 +234,7 @@ describe("a queue worker and its signal", () => {
     assert.deepEqual([sent(), events], [3, []]);
   });
 
-  it("takes the database from a handler that lost its message", async () => {
+  it("refuses the writes of a handler that lost its message", async () => {
     const backend = memory();
     const db = connect(backend);
     await db.createTables(Employee);

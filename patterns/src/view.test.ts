@@ -88,7 +88,7 @@ async function check(db: Database) {
 }
 
 describe("a view", () => {
-  it("shows what its sources are projected to", async () => {
+  it("shows the projection of its sources", async () => {
     const { backend, db, orders } = await open();
     await orders.insert(order(1, "mon", 10));
     await orders.insert(order(2, "mon", 20));
@@ -115,7 +115,7 @@ describe("a view", () => {
     );
   });
 
-  it("leaves out what a projection gives beyond the fields of the view", async () => {
+  it("drops projected values that are not fields of the view", async () => {
     const Whole = view("WholeByDay", {
       fields: { day: f.string(), shop: f.string(), id: f.int32() },
       key: { partition: [k.str("day")], row: [k.str("shop"), k.uint("id", 6)] },
@@ -132,7 +132,7 @@ describe("a view", () => {
     assert.deepEqual(row, { day: "mon", shop: "north", id: 1 });
   });
 
-  it("costs 4 requests beside the write, 3 for each row, and nothing when it shows no change", async () => {
+  it("costs 4 requests for a write and 3 for each row, and none if the view does not change", async () => {
     const { backend, db } = await open();
     const insert = await connect(backend).metered((own) =>
       own.open(Order).insert(order(1, "mon", 10)),
@@ -149,7 +149,7 @@ describe("a view", () => {
     assert.equal(unseen.requests, 2);
   });
 
-  it("tells how far it is behind", async () => {
+  it("reports its lag", async () => {
     const { backend, db, orders, sales } = await open();
     assert.deepEqual(await sales.status(), { generation: 1, lagMs: 0, appliedTo: undefined });
     const at = backend.clock.now();
@@ -160,7 +160,7 @@ describe("a view", () => {
     assert.deepEqual(await sales.status(), { generation: 1, lagMs: 0, appliedTo: new Date(at) });
   });
 
-  it("is the same whatever order changes are heard of, and however often", async () => {
+  it("is the same in whatever order and however often changes are delivered", async () => {
     const change = fc.record({
       id: fc.integer({ min: 1, max: 2 }),
       day: fc.constantFrom("mon", "tue"),
@@ -190,7 +190,7 @@ describe("a view", () => {
     );
   });
 
-  it("is built anew from what is there, in pages, and the old rows go away", async () => {
+  it("is rebuilt from its source in pages, and its old rows are dropped", async () => {
     const backend = memory({ pageEntitiesMax: 7 });
     const db = connect(backend);
     await prepare(db);
@@ -213,7 +213,7 @@ describe("a view", () => {
     await check(db);
   });
 
-  it("is built in a transaction for each hundred rows of a partition, at the rate asked for", async () => {
+  it("is rebuilt with one transaction for each hundred rows of a partition, at the given rate", async () => {
     const backend = memory({ pageEntitiesMax: 250 });
     const db = connect(backend);
     await prepare(db);
@@ -231,7 +231,7 @@ describe("a view", () => {
     await check(db);
   });
 
-  it("can be read while it is built for the first time, before anything changed", async () => {
+  it("can be read during its first rebuild, before any change", async () => {
     const { db } = await open();
     await db.open(Plain).insert(order(1, "mon", 1));
     const stop = new AbortController();
@@ -243,7 +243,7 @@ describe("a view", () => {
     await check(db);
   });
 
-  it("counts on from where a rebuild was interrupted", async () => {
+  it("resumes an interrupted rebuild and its counts", async () => {
     const backend = memory({ pageEntitiesMax: 7 });
     const db = connect(backend);
     await prepare(db);
@@ -259,7 +259,7 @@ describe("a view", () => {
     await check(db);
   });
 
-  it("hears of changes where other entities share the table, or the name", async () => {
+  it("handles changes even if other entities share the table or the name", async () => {
     const db = connect(memory());
     await prepare(db);
     await db.open(Order).insert(order(1, "mon", 1));
@@ -272,7 +272,7 @@ describe("a view", () => {
     await check(db);
   });
 
-  it("is refused where its rows would not tell their source", () => {
+  it("is refused if its rows would not identify their source", () => {
     const declare = (target: typeof Order.followers.sales) =>
       entity("Order", { ...declaration, followers: { target: target! } });
     const lacking = view("ByDay", {
@@ -328,12 +328,12 @@ async function before(db: Database) {
   await db.open(Order).insert(order(2, "mon", 2));
 }
 
-describe("the view's promises", () => {
-  it("the view follows whenever a writer or the projector dies", async () => {
+describe("the guarantees of a view", () => {
+  it("hold whenever a writer or the projector crashes", async () => {
     assert.ok((await crashEverywhere(change, { before, recover: settle, check })) > 40);
   });
 
-  it("the view follows although answers get lost, and a rebuild ends", async () => {
+  it("hold if answers are lost, also during a rebuild", async () => {
     const settled = async (db: Database) => {
       await settle(db);
       await check(db);
@@ -347,7 +347,7 @@ describe("the view's promises", () => {
     assert.ok((await loseEveryAnswer(rebuild, { before: filled, check: settled })) >= 8);
   });
 
-  it("one at a time is rebuilt, and the other is told by whom it lost", async () => {
+  it("let one rebuild run at a time, and the other fails with a conflict", async () => {
     const { db } = await open();
     const both = await Promise.allSettled([1, 2].map(() => rebuildView(db, Sales, Order)));
     const [lost, ...others] = both.flatMap((one) =>
@@ -358,7 +358,7 @@ describe("the view's promises", () => {
     assert.deepEqual([isConflict, isRefusal(lost.cause, 409)], [true, true]);
   });
 
-  it("a rebuild that dies is begun again, beside changes", async () => {
+  it("hold if a rebuild crashes and starts again after more changes", async () => {
     const crashes = await crashEverywhere(
       async (db) => {
         await rebuildView(db, Sales, Order);
@@ -379,7 +379,7 @@ describe("the view's promises", () => {
     assert.ok(crashes >= 16, `${crashes}`);
   });
 
-  it("holds for writers, projectors and a rebuild side by side", async () => {
+  it("hold for concurrent writers, projectors and a rebuild", async () => {
     const write = async (db: Database) => {
       const orders = db.open(Order);
       for (let i = 0; i < 3; i++) {
@@ -410,7 +410,7 @@ describe("the view's promises", () => {
     });
   });
 
-  it("holds when they crash", async () => {
+  it("hold if these crash", async () => {
     await interleave({
       clients: {
         one: ifInTime(change),
@@ -470,11 +470,11 @@ describe("the view's promises", () => {
       ? (mutations as readonly Mutation[])[0]
       : undefined;
 
-  it("holds for two projectors in any order", async () => {
+  it("hold for two projectors in any order", async () => {
     await twoProjectors(schedules(600));
   });
 
-  it("notices rows written without their ETag", async () => {
+  it("would break if rows were written without their ETag (the check notices)", async () => {
     const blind: Layer = (call, send) => {
       const row = rowIn(call);
       // The service accepts any version, and replaces what it finds there.
@@ -484,7 +484,7 @@ describe("the view's promises", () => {
     await assert.rejects(twoProjectors(1000, blind), /Fails with/);
   });
 
-  it("notices tombstones that are not written", async () => {
+  it("would break without tombstones (the check notices)", async () => {
     const careless: Layer = async (call, send) => {
       const row = rowIn(call);
       const isGone = row?.kind === "insert" && row.properties.rh_t?.value === "SalesByDay.gone:1";

@@ -54,7 +54,7 @@ const kindsOf = (told: readonly Warning[]) => told.map(({ kind }) => kind);
 const permit = { allow: "partition-scan", because: "test" } as const;
 
 describe("a warning", () => {
-  it("tells of a query that returns less than a tenth of what is read, from its 101st run on", async () => {
+  it("reports a query that returns under a tenth of what it reads, from its 101st run on", async () => {
     const { db, told } = await open();
     await insert(db, 40);
     const sales = db.open(Employee).range({ dept: "Sales" });
@@ -74,7 +74,7 @@ describe("a warning", () => {
     assert.equal(told.length, 1);
   });
 
-  it("counts a query of many pages once", async () => {
+  it("counts a query of several pages once", async () => {
     const clock = new FakeClock();
     const backend = memory({ clock, pageEntitiesMax: 1 });
     const told: Warning[] = [];
@@ -91,7 +91,7 @@ describe("a warning", () => {
     assert.deepEqual(kindsOf(told), ["low density"]);
   });
 
-  it("tells of a table where more than a twentieth of the conditional writes lose", async () => {
+  it("reports a table in which over a twentieth of the conditional writes lose", async () => {
     for (const [lostEvery, warned] of [
       [10, [{ kind: "contention", table: "Employee", rate: 10 / 101 }]],
       [25, []],
@@ -106,7 +106,7 @@ describe("a warning", () => {
     }
   });
 
-  it("tells of an index where more than a hundredth of the entries read are stale", async () => {
+  it("reports an index of which over a hundredth of the entries read are stale", async () => {
     for (const [stale, warned] of [
       [2, [{ kind: "stale entries", index: "Person.town", rate: 2 / 102 }]],
       [1, []],
@@ -126,7 +126,7 @@ describe("a warning", () => {
     }
   });
 
-  it("tells of a partition with more than 1,000 entities a second, after ten seconds of it", async () => {
+  it("reports a partition with over 1,000 entities a second, after ten seconds", async () => {
     const { clock, db, told } = await open();
     await insert(db, 500);
     const employees = db.open(Employee);
@@ -142,7 +142,7 @@ describe("a warning", () => {
     assert.equal(told.length, 1);
   });
 
-  it("is given for what is metered as well, which meters within one another count too", async () => {
+  it("covers metered work, and nested meters count too", async () => {
     const { db, told } = await open(10);
     await insert(db, 1);
     const outer = await db.metered((metered) =>
@@ -157,7 +157,7 @@ describe("a warning", () => {
     assert.equal(outer.requests, outer.result.requests);
   });
 
-  it("costs no request, and leaves the meter of a piece of work alone", async () => {
+  it("costs no request, and is not counted by the meter", async () => {
     const { db } = await open();
     await insert(db, 1);
     const { requests } = await db.metered((metered) =>

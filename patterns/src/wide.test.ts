@@ -36,7 +36,7 @@ const withoutEtag = (row: object | undefined) =>
   row && Object.fromEntries(Object.entries(row).filter(([name]) => name !== "etag"));
 
 describe("a wide entity", () => {
-  it("puts 365 days into two rows of its partition", async () => {
+  it("stores 365 days in two rows of its partition", async () => {
     const { backend, db } = await open();
     const named = { day_001: number, day_248: number, day_249: number, day_365: number };
     const fields = { ...keyFields, ...days(365), ...named };
@@ -55,7 +55,7 @@ describe("a wide entity", () => {
     assert.equal((await db.open(Days).read(jones))?.day_249, 3);
   });
 
-  it("takes a part for each 248 fields, and 99 parts", () => {
+  it("has one part for each 248 fields, and at most 99 parts", () => {
     const parts = async (count: number) => {
       const db = connect(memory());
       const Days = wide("Days", { version: 1, fields: { ...keyFields, ...days(count) }, key });
@@ -77,7 +77,7 @@ describe("a wide entity", () => {
     );
   });
 
-  it("behaves as one object", async () => {
+  it("matches one object after any history", async () => {
     const value = fc.option(fc.nat(9), { nil: undefined });
     const record = fc.record(
       { a: value, b: value, c: value, d: value, e: value },
@@ -129,7 +129,7 @@ describe("a wide entity", () => {
     assert.deepEqual(await rowKeys(db), ["000123_2014_01"]);
   });
 
-  it("is not written over by code of an older version, which would lose the newer fields", async () => {
+  it("is not overwritten by code of an older version that would lose newer fields", async () => {
     const { db, year } = await open();
     const fields = { ...abc, added: number };
     const Newer = wide("YearStats", { version: 2, fields, key, perPart: 2 });
@@ -141,7 +141,7 @@ describe("a wide entity", () => {
     assert.deepEqual(withoutEtag(await db.open(Newer).read(jones)), expected);
   });
 
-  it("costs what the manual says", async () => {
+  it("costs the requests and entities that the manual states", async () => {
     const { db } = await open();
     const cost = async (work: (db: Database) => Promise<unknown>) => {
       const { requests, entities } = await db.metered(work);
@@ -155,7 +155,7 @@ describe("a wide entity", () => {
     assert.deepEqual(await cost((db) => db.open(Year).delete(jones)), [2, 4]);
   });
 
-  it("refuses bad values and absent entities", async () => {
+  it("refuses invalid values and absent entities", async () => {
     const { year } = await open();
     await year.write(jones);
     await assert.rejects(year.write({ ...jones, a: 1.5 }), (error) =>
@@ -196,7 +196,7 @@ describe("a wide entity", () => {
     return a;
   };
 
-  it("is never torn: not by writers, not by crashes, not by lost answers", async () => {
+  it("is never torn by writers, crashes or lost answers", async () => {
     const clients = { one: write(1), two: write(2), reader: isWhole };
     await interleave({ before, clients, check: isWhole, runs: schedules(500) });
     await crashEverywhere(write(1), { before, check: isWhole });
@@ -209,13 +209,13 @@ describe("a wide entity", () => {
     await loseEveryAnswer(remove, { before, check: gone });
   });
 
-  it("is written by two who both found nothing, one after the other", async () => {
+  it("stays whole if two writers create it at the same time", async () => {
     const clients = { one: write(1), two: write(2) };
     const before = (db: Database) => db.createTables(Year);
     await interleave({ before, clients, check: isWhole, runs: "all" });
   });
 
-  it("loses no merge to another part", async () => {
+  it("loses no concurrent merge to another part", async () => {
     await interleave({
       before,
       clients: {

@@ -7,7 +7,7 @@ import { FakeClock, intercept, memory, withFaults } from "../testing.ts";
 import { note, open, QUEUE } from "./test-worker.ts";
 
 describe("a message with a large body", () => {
-  it("has it in a blob, which is deleted when it is done", async () => {
+  it("stores its body in a blob, which is deleted once the message is done", async () => {
     const seen: unknown[] = [];
     const { db, backend, worker } = await open(async ({ body }) => seen.push(body));
     await backend.blobs.createContainer("bodies");
@@ -23,7 +23,7 @@ describe("a message with a large body", () => {
     assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
   });
 
-  it("is done though that cannot be deleted, and its worker says so", async () => {
+  it("is done even if its blob cannot be deleted, and the worker reports that", async () => {
     const { db, backend } = await open(async () => undefined);
     await backend.blobs.createContainer("bodies");
     const message = { kind: "note", key: "a", body: "x".repeat(60_000) };
@@ -42,7 +42,7 @@ describe("a message with a large body", () => {
     assert.deepEqual(backend.queues.contents(QUEUE), []);
   });
 
-  it("shares it with no other, also where both give an undefined id", async () => {
+  it("shares its blob with no other message, even if both have an undefined id", async () => {
     const bodies: unknown[] = [];
     const { backend, db, worker } = await open(async ({ body }) => bodies.push(body));
     await backend.blobs.createContainer("bodies");
@@ -54,7 +54,7 @@ describe("a message with a large body", () => {
     assert.deepEqual(bodies.sort(), ["a".repeat(50_000), "b".repeat(50_000)]);
   });
 
-  it("keeps it from one with the same id that is sent while the first is being done", async () => {
+  it("shares its blob with no message of the same id that is sent while it is being handled", async () => {
     const bodies: unknown[] = [];
     const { backend, db, worker } = await open(async ({ body }) => {
       bodies.push(body);
@@ -74,7 +74,7 @@ describe("a message with a large body", () => {
     assert.deepEqual((await backend.blobs.list("bodies", {})).blobs, []);
   });
 
-  it("leaves none behind when an answer is lost", async () => {
+  it("leaves no blob behind if an answer is lost", async () => {
     const body = "x".repeat(60_000);
     const before = async (db: Database) => {
       await createWorker(db, { queue: QUEUE, handlers: [] }).createQueues();
@@ -94,7 +94,7 @@ describe("a message with a large body", () => {
     });
   });
 
-  it("is refused without a container, from 48 KiB on", async () => {
+  it("is refused above 48 KiB if no container is named", async () => {
     const { backend, db } = await open(async () => {});
     const send = (body: string) => sendMessage(db, QUEUE, { ...note("a"), id: "m", body });
     await send("");
@@ -105,7 +105,7 @@ describe("a message with a large body", () => {
     );
   });
 
-  it("leaves it to whoever has the message by now", async () => {
+  it("leaves its blob alone if another worker has received it meanwhile", async () => {
     /** The clock of a suspended process: the time to renew the lease passes before it notices. */
     const clock = new (class extends FakeClock {
       override alarm(_ms: number, signal?: AbortSignal) {

@@ -78,7 +78,7 @@ describe("the hash of a definition", () => {
     assert.deepEqual(hashes, Array(3).fill(hashes[0]));
   });
 
-  it("takes uint and int of one width for one, as the entries of what both can hold are the same", () => {
+  it("is the same for uint and int of one width, whose entries are the same", () => {
     assert.equal(HASHES.int?.[1], HASHES.uint?.[1]);
     const place = { escapeUnderscore: false };
     for (const count of [0, 1, 12_345, 999_999]) {
@@ -86,7 +86,7 @@ describe("the hash of a definition", () => {
     }
   });
 
-  it("is what it was when indexes were registered under it", () => {
+  it("has not changed since indexes were registered under it", () => {
     const hashes = Object.entries(HASHES).map(([name, [index]]) => [name, hashOf(index)]);
     const expected = Object.entries(HASHES).map(([name, [, hash]]) => [name, hash]);
     assert.deepEqual(hashes, expected);

@@ -58,14 +58,14 @@ describe("a definition", () => {
     entity("Thing", { version: 1, fields: { ...fields, time: f.string().as("at") }, key });
   });
 
-  it("holds 248 fields beside its own properties, and no more", () => {
+  it("may have 248 fields of its own, and no more", () => {
     const many = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`f${i}`, f.int32().optional()]));
     entity("Wide", { version: 1, fields: { ...fields, ...many(248) }, key });
     refused(() => entity("Wide", { version: 1, fields: { ...fields, ...many(249) }, key }), /249/);
   });
 
-  it("takes of each type what a property holds, and nothing beyond", async () => {
+  it("accepts exactly the values that a property of each type can hold", async () => {
     const types = {
       text: f.string().optional(),
       json: f.json<string>().optional(),
@@ -127,7 +127,7 @@ describe("a definition", () => {
     );
   });
 
-  it("is refused where spellings of one value would stand in several partitions", () => {
+  it("is refused if spellings of one value would be in several partitions", () => {
     const declare = (partition: KeyDeclaration, row: KeyDeclaration) => () =>
       entity("User", {
         version: 1,
@@ -165,7 +165,7 @@ describe("upcasting", () => {
     },
   });
 
-  it("reads rows of every version, and writes them in the newest", async () => {
+  it("reads rows of an older version, and writes them in the newest", async () => {
     const backend = memory();
     const db = connect(backend);
     await db.createTables(One);
@@ -183,7 +183,7 @@ describe("upcasting", () => {
     assert.equal((await db.open(Three).mustGet({ p: "p", id: 1 })).active, false);
   });
 
-  it("does not let old code lose what newer code wrote", async () => {
+  it("makes old code refuse to replace what newer code wrote", async () => {
     const db = connect(memory());
     await db.createTables(One);
     await db.open(Three).insert({ p: "p", id: 1, first: "Ann", last: "Lee", active: true });
@@ -192,7 +192,7 @@ describe("upcasting", () => {
     );
   });
 
-  it("keeps what newer code wrote beside what old code changes, and in the newer version", async () => {
+  it("keeps the fields and the version that newer code wrote when old code updates a row", async () => {
     const One = entity("Person", { version: 1, fields: { ...fields, name: f.string() }, key });
     const Two = entity("Person", {
       version: 2,
@@ -231,7 +231,7 @@ describe("sizeOf", () => {
     assert.equal(one({ type: "Boolean", value: true }), 1);
   });
 
-  it("lets an entity of a mebibyte through and nothing larger", async () => {
+  it("allows an entity of 1 MiB and nothing larger", async () => {
     const texts = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`t${i}`, f.string()]));
     const Big = entity("Big", { version: 1, fields: { ...fields, ...texts }, key });
     const backend = memory();

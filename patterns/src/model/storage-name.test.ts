@@ -69,7 +69,7 @@ describe("the name of a queue or container", () => {
   });
 
   for (const [what, declarations] of Object.entries(DECLARATIONS)) {
-    it(`is checked where a ${what} is declared`, () => {
+    it(`is checked when a ${what} is declared`, () => {
       for (const declare of declarations) {
         declare("work-2");
         assert.throws(
@@ -108,7 +108,7 @@ function dated(name: string) {
 }
 
 describe("the name of a table", () => {
-  it("is 3 to 63 letters and digits, a letter first, and checked with what stands behind it", () => {
+  it("is 3 to 63 letters and digits, a letter first, including any suffix", () => {
     for (const [room, declare] of TABLES) {
       const longest = "T".repeat(63 - room);
       for (const name of ["Abc", longest]) declare(name);

@@ -36,7 +36,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       );
     });
 
-    it("gives back bytes, type, metadata and ETag", async () => {
+    it("returns bytes, type, metadata and ETag", async () => {
       const { port, container } = await opened();
       const body = Uint8Array.from({ length: 70_000 }, (_, i) => i % 256);
       const options = { contentType: "image/png", metadata: { first: "1", last: "2" } };
@@ -53,7 +53,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       assert.equal((await port.get(container, "empty"))?.length, 0);
     });
 
-    it("gives a part of a blob", async () => {
+    it("returns a part of a blob", async () => {
       const { port, container } = await opened();
       await port.put(container, "b", bytes("0123456789"));
       const part = await port.get(container, "b", { offset: 3, count: 4 });
@@ -66,7 +66,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       );
     });
 
-    it("writes on condition", async () => {
+    it("writes conditionally", async () => {
       const { port, container } = await opened();
       const etag = await port.put(container, "b", bytes("1"), { condition: "absent" });
       await assert.rejects(
@@ -81,7 +81,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       assert.deepEqual((await port.get(container, "b"))?.body, bytes("2"));
     });
 
-    it("writes and deletes what is to be done in time", async () => {
+    it("writes and deletes with a timeout", async () => {
       const { port, container } = await opened();
       const inTime = { timeoutS: 20 };
       await port.put(container, "a/b c.png", bytes("1"), inTime);
@@ -90,7 +90,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       assert.equal(await port.get(container, "a/b c.png"), undefined);
     });
 
-    it("shows a blob of blocks once they are committed, and again if that is said twice", async () => {
+    it("shows a blob of blocks once they are committed, and commits them again", async () => {
       const { port, container } = await opened();
       const [one, two, three] = ["MDAwMQ==", "MDAwMg==", "MDAwMw=="] as const;
       for (const id of [two, one, three]) {
@@ -131,7 +131,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       );
     });
 
-    it("appends at the position given, and nowhere else", async () => {
+    it("appends only at the given position", async () => {
       const { port, container } = await opened();
       await port.createAppendBlob(container, "log", { hour: "12" });
       await assert.rejects(
@@ -152,7 +152,7 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       );
     });
 
-    it("deletes what is there, on condition", async () => {
+    it("deletes existing blobs, conditionally", async () => {
       const { port, container } = await opened();
       const etag = await port.put(container, "b", bytes("1"));
       const newer = await port.put(container, "b", bytes("2"));

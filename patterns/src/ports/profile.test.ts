@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { profileOf } from "./profile.ts";
 
 describe("a profile", () => {
-  it("is refused when nobody has it", () => {
+  it("is refused if its name is unknown", () => {
     for (const name of ["Cosmos", "", "constructor"]) {
       assert.throws(() => Reflect.apply(profileOf, undefined, [name]), {
         name: "TypeError",

@@ -31,7 +31,7 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       await assert.rejects(port.send(`${queue}-none`, "x"), refused(404, "QueueNotFound"));
     });
 
-    it("gives back text as it was sent", async () => {
+    it("returns text exactly as it was sent", async () => {
       const { port, queue } = await opened();
       const text = JSON.stringify({ markup: "<&'\"]]>", lines: "a\r\nb\t", script: "ü 😀" });
       await port.send(queue, text);
@@ -41,7 +41,7 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       assert.ok(message?.insertedAt instanceof Date);
     });
 
-    it("hides a message while it is delayed, then while it is received, and counts deliveries", async () => {
+    it("hides a message while it is delayed and while it is received, and counts deliveries", async () => {
       const { port, queue } = await opened();
       await port.send(queue, "x", { delayMs: 5000 });
       assert.deepEqual(await port.receive(queue, once), []);
@@ -52,14 +52,14 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       assert.equal((await port.receive(queue, once))[0]?.dequeueCount, 2);
     });
 
-    it("tells whoever sends a message when it came, as whoever receives it", async () => {
+    it("returns the same insertion time to sender and receiver", async () => {
       const { port, queue } = await opened();
       const { insertedAt } = await port.send(queue, "x");
       const [message] = await port.receive(queue, once);
       assert.deepEqual(insertedAt, message?.insertedAt);
     });
 
-    it("takes a delayed message back by the receipt of its sending", async () => {
+    it("deletes a delayed message by the receipt from its sending", async () => {
       const { port, queue } = await opened();
       const receipt = await port.send(queue, "x", { delayMs: 90_000 });
       assert.equal(await port.delete(queue, receipt), true);
@@ -68,7 +68,7 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       assert.deepEqual(await port.receive(queue, once), []);
     });
 
-    it("renews a lease, changes the text, and lets go of a message at once", async () => {
+    it("renews a lease, changes the text, and releases a message immediately", async () => {
       const { port, queue } = await opened();
       await port.send(queue, "old");
       const [message] = await port.receive(queue, once);
@@ -96,7 +96,7 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       );
     });
 
-    it("forgets a message that lived long enough, and no other", async () => {
+    it("drops a message when its time to live ends, and no other", async () => {
       const { port, queue } = await opened();
       await port.send(queue, "short", { timeToLiveS: 60 });
       await port.send(queue, "for ever");
@@ -108,7 +108,7 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       );
     });
 
-    it("gives at most 32 messages, and refuses texts beyond the limit", async () => {
+    it("returns at most 32 messages, and refuses texts beyond the limit", async () => {
       const { port, queue } = await opened();
       for (let i = 0; i < 34; i++) await port.send(queue, String(i));
       assert.equal((await port.receive(queue, once)).length, 32);

@@ -16,7 +16,7 @@ export interface PortUnderTest {
 /** What every tables port promises, whatever its endpoint. */
 export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
   describe(`${name} keeps the tables port's contract`, () => {
-    it("gives back every property with its type and value", async () => {
+    it("returns every property with its type and value", async () => {
       const { port, table } = await opened();
       const properties: Properties = {
         text: text("it's / ü 😀"),
@@ -39,7 +39,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       assert.ok(stored?.servedAtMs);
     });
 
-    it("keeps keys with quotes, percent signs and other scripts", async () => {
+    it("stores keys with quotes, percent signs and other scripts", async () => {
       const { port, table } = await opened();
       for (const rowKey of ["it's", 'A"20B', "100%25", "Zoë 😀", "a+b&c=d", "[~~e$~~f"]) {
         await port.commit(table, [put("insert", rowKey), put("insert", `${rowKey}x`)]);
@@ -50,7 +50,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       }
     });
 
-    it("projects, and always gives keys and ETag", async () => {
+    it("projects, and always returns keys and ETag", async () => {
       const { port, table } = await opened();
       const [etag] = await port.commit(table, [put("insert", "r", { a: text("1"), b: text("2") })]);
       const select = ["b", "absent"];
@@ -62,7 +62,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       }
     });
 
-    it("refuses what the verb and the ETag do not allow", async () => {
+    it("refuses mutations that the existing entity or its ETag does not allow", async () => {
       const { port, table } = await opened();
       const [etag = ""] = await port.commit(table, [put("insert", "r")]);
       await port.commit(table, [put("merge", "r", { x: text("2") }, etag)]);
@@ -93,7 +93,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       assert.deepEqual(await after(put("replace", "r", { e: text("1") }, "*")), ["e"]);
     });
 
-    it("applies a transaction whole, and names the mutation that makes it fail", async () => {
+    it("applies a transaction completely or not at all, and names the mutation that fails", async () => {
       const { port, table } = await opened();
       const [etag = ""] = await port.commit(table, [put("insert", "old")]);
       const conditional: Mutation = { kind: "delete", ...key("old"), ifMatch: etag };
@@ -113,7 +113,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       assert.equal(etags[2], (await port.get(table, key("b")))?.etag);
     });
 
-    it("deletes in a transaction only what has the ETag given", async () => {
+    it("checks the ETag of a delete in a transaction", async () => {
       const { port, table } = await opened();
       const [etag = ""] = await port.commit(table, [put("insert", "r")]);
       await port.commit(table, [put("merge", "r", { x: text("new") }, "*")]);
@@ -145,7 +145,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       assert.equal((await rowKeys(port, table)).length, 100);
     });
 
-    it("answers queries in key order, page by page", async () => {
+    it("returns queries in key order, page by page", async () => {
       const { port, table } = await opened();
       const names = Array.from({ length: 25 }, (_, i) => `r${String(i).padStart(2, "0")}`);
       await port.commit(
@@ -201,7 +201,7 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       }
     });
 
-    it("tells an absent entity from an absent table", async () => {
+    it("distinguishes an absent entity from an absent table", async () => {
       const { port, table } = await opened();
       assert.equal(await port.get(table, key("none")), undefined);
       await assert.rejects(

@@ -34,7 +34,7 @@ async function open() {
 }
 
 describe("a projection", () => {
-  it("asks for properties by their stored names, and for the type", async () => {
+  it("selects properties by their stored names, and the type", async () => {
     const { employees, selects } = await open();
     const [row] = await employees.range({ dept: "Sales" }).select("id", "email").all();
     const { etag, ...fields } = row!;
@@ -43,7 +43,7 @@ describe("a projection", () => {
     assert.deepEqual(selects, [["EmailAddress", "rh_t"]]);
   });
 
-  it("reads fields of the keys from the keys", async () => {
+  it("reads key fields from the keys", async () => {
     const { employees, selects } = await open();
     const rows = await employees.range({ dept: "Sales" }).select("id").all();
     assert.deepEqual(
@@ -53,7 +53,7 @@ describe("a projection", () => {
     assert.deepEqual(selects, [["rh_t"]]);
   });
 
-  it("leaves out what a row lacks, and decodes by the schema what it has", async () => {
+  it("leaves out fields that a row lacks, and decodes the others by the schema", async () => {
     const { employees } = await open();
     const rows = await employees.range({ dept: "Sales" }).select("pay").all();
     assert.deepEqual(
@@ -62,7 +62,7 @@ describe("a projection", () => {
     );
   });
 
-  it("costs what the whole rows cost", async () => {
+  it("costs as much as reading whole rows", async () => {
     const { db } = await open();
     const { requests, entities } = await db.metered((metered) =>
       metered.open(Employee).range({ dept: "Sales" }).select("id").all(),
@@ -70,7 +70,7 @@ describe("a projection", () => {
     assert.deepEqual([requests, entities], [1, 2]);
   });
 
-  it("fetches whole rows where an upgrade may need any field", async () => {
+  it("fetches whole rows if an upgrade may need any field", async () => {
     const { db, selects } = await open();
     const upgrade = {
       1: (old: Readonly<Record<string, unknown>>) => ({ ...old, email: old.resume }),

@@ -29,7 +29,7 @@ const refused =
     isTableError(error, code);
 
 describe("a database", () => {
-  it("is refused an official client by itself, and nothing", () => {
+  it("is refused without tables, or with an official client in their place", () => {
     for (const options of [undefined, {}, { tables: { listTables() {} } }] as never[]) {
       assert.throws(() => connect(options), refused("validation-failed"));
     }
@@ -37,7 +37,7 @@ describe("a database", () => {
 });
 
 describe("a condition", () => {
-  it("refuses a value that its field cannot hold, naming the field", async () => {
+  it("refuses a value that its field cannot hold, and names the field", async () => {
     const { visits } = await open();
     for (const value of [1.5, "40", undefined, null, Number.NaN] as number[]) {
       assert.throws(
@@ -47,7 +47,7 @@ describe("a condition", () => {
     }
   });
 
-  it("refuses half a surrogate pair, which a row may hold but no URL", async () => {
+  it("refuses half a surrogate pair, which a row may contain but a URL may not", async () => {
     const { visits } = await open();
     assert.throws(
       () => visits.range({ town: "Bonn" }).where(({ note }) => note.eq("\ud83d")),
@@ -57,8 +57,8 @@ describe("a condition", () => {
   });
 });
 
-describe("nothing at all in the place of values", () => {
-  it("is no condition", async () => {
+describe("a value that is not an object", () => {
+  it("is not accepted as a condition", async () => {
     const { visits } = await open();
     const nothing = (() => undefined) as never;
     assert.throws(
@@ -67,7 +67,7 @@ describe("nothing at all in the place of values", () => {
     );
   });
 
-  it("is refused by every verb as values that are missing", async () => {
+  it("is refused by every verb", async () => {
     const { visits } = await open();
     for (const nothing of [undefined, null, 5, "Bonn", []] as never[]) {
       for (const run of [
@@ -159,7 +159,7 @@ describe("paging", () => {
 });
 
 describe("a range", () => {
-  it("of one key is a point query, and holds nothing where that key is not part of it", async () => {
+  it("over one key is a point query, and is empty if its bounds exclude that key", async () => {
     const { visits } = await open();
     const asked = async (id: NonNullable<Parameters<typeof visits.range>[0]["id"]>) => {
       const query = visits.range({ town: "Bonn", id });
@@ -173,7 +173,7 @@ describe("a range", () => {
 });
 
 describe("a scan", () => {
-  it("runs with a permit of its own class and a reason only, also from plain JavaScript", async () => {
+  it("runs only with a permit for its class and a reason, in plain JavaScript too", async () => {
     const { db, events, visits } = await open();
     const scan = visits.scan() as unknown as { all(permit?: unknown): Promise<unknown[]> };
     const { requests } = await db.metered(async () => {
@@ -202,7 +202,7 @@ describe("a scan", () => {
 });
 
 describe("an endpoint that promises no order", () => {
-  it("has ranges collected and sorted here, and refuses pages", async () => {
+  it("has its ranges collected and sorted by the client, and its pages refused", async () => {
     const { visits } = await open({ profile: "cosmos", pageEntitiesMax: 2 });
     const query = visits.range({ town: "Bonn" });
     assert.deepEqual(ids(await query.limit(3).all()), [1, 2, 3]);
@@ -218,7 +218,7 @@ describe("an endpoint that promises no order", () => {
     await assert.rejects(query.page(undefined), refused("unsupported-by-profile"));
   });
 
-  it("has shorter row keys", async () => {
+  it("allows shorter row keys", async () => {
     const Long = entity("Long", {
       version: 1,
       fields: { p: f.string(), name: f.string() },

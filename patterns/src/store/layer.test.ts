@@ -28,7 +28,7 @@ function insert(rowKey: string): readonly [Mutation] {
 }
 
 describe("a write with a deadline", () => {
-  it("has as much time as is left when its turn comes", async () => {
+  it("is sent with the time that is left when its turn comes", async () => {
     const { clock, db, slow, timeouts } = await busyFor(12_000);
     const byMs = clock.now() + 20_000;
     const writes = [
@@ -41,7 +41,7 @@ describe("a write with a deadline", () => {
     assert.deepEqual(timeouts, [undefined, 8, 8, 5, 1]);
   });
 
-  it("has less time with each repeat", async () => {
+  it("is sent with less time in each attempt", async () => {
     const backend = memory();
     const timeouts: unknown[] = [];
     const busy: Layer = async (call, send) => {
@@ -56,7 +56,7 @@ describe("a write with a deadline", () => {
     assert.deepEqual(timeouts, [30, 28, 24]);
   });
 
-  it("is sent all the same when the deadline moved on while it waited for its turn", async () => {
+  it("is sent if its deadline was extended while it waited for its turn", async () => {
     const { clock, db, slow, timeouts } = await busyFor(90_000);
     const begunAt = clock.now();
     // Like a lease that is renewed every half minute.
@@ -65,7 +65,7 @@ describe("a write with a deadline", () => {
     assert.deepEqual(timeouts, [undefined, 60]);
   });
 
-  it("is sent all the same when one of two deadlines passed while the other was asked for", async () => {
+  it("is sent if one of two deadlines passed while the other was computed, and both were extended", async () => {
     const { clock, db, slow, timeouts } = await busyFor(0);
     await slow;
     let asked = 0;
@@ -78,7 +78,7 @@ describe("a write with a deadline", () => {
     assert.deepEqual([timeouts, asked], [[undefined, 50], 2]);
   });
 
-  it("is not sent after a deadline that stays", async () => {
+  it("is not sent after a fixed deadline", async () => {
     const { clock, db, slow, timeouts } = await busyFor(90_000);
     const byMs = clock.now() + 60_000;
     const late = [

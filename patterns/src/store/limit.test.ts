@@ -54,7 +54,7 @@ describe("slots", () => {
     assert.equal(await width(slots), 16);
   });
 
-  it("do not care about other refusals, and serve in order", async () => {
+  it("ignore other refusals, and run work in order", async () => {
     const slots = slotsOf(1, new FakeClock());
     const refusal = new PortError("taken", { status: 409, code: "EntityAlreadyExists" });
     const order: number[] = [];
@@ -71,7 +71,7 @@ describe("slots", () => {
 });
 
 describe("bounded parallelism", () => {
-  it("keeps the order of the items, whatever ends first", async () => {
+  it("returns results in the order of the items, whichever ends first", async () => {
     const results = await mapBounded([3, 1, 2], 2, async (item, i) => {
       for (let n = 0; n < item; n++) await Promise.resolve();
       return `${i}:${item}`;
@@ -81,7 +81,7 @@ describe("bounded parallelism", () => {
     assert.deepEqual(await mapBounded(["a"], 4, async (item, i) => `${i}:${item}`), ["0:a"]);
   });
 
-  it("takes what is there at once as it is", async () => {
+  it("accepts results that are not promises", async () => {
     const results = await mapBounded<number, number | string>([3, 1, 2], 2, (item) =>
       item > 1 ? item : asks(item),
     );
@@ -89,7 +89,7 @@ describe("bounded parallelism", () => {
     assert.deepEqual(await mapBounded([3], 2, (item) => item), [3]);
   });
 
-  it("begins no other after a failure, and waits for those under way", async () => {
+  it("starts nothing more after a failure, and waits for work in flight", async () => {
     const begun: number[] = [];
     const ended: number[] = [];
     const work = async (item: number) => {

@@ -40,21 +40,21 @@ const times = (count: number) => async (db: Database) => {
 };
 
 describe("a commit that got no answer", () => {
-  it("is refused if it never came, and somebody else was first", async () => {
+  it("is refused if it never arrived and another client came first", async () => {
     const another = { id: "a", count: 7 };
     const { counters, found } = await open(false, (others) => others.open(Counter).insert(another));
     await assert.rejects(counters.insert(one), (error) => isTableError(error, "unique-violation"));
     assert.equal((await found())?.count, 7);
   });
 
-  it("is made again if it never came, on what somebody else wrote meanwhile", async () => {
+  it("is repeated if it never arrived, on top of what another client wrote meanwhile", async () => {
     const { db, others, found } = await open(false, times(1));
     await others.open(Counter).insert(one);
     await add(db);
     assert.equal((await found())?.count, 3);
   });
 
-  it("is done once if it came, also where three others wrote since", async () => {
+  it("takes effect once if it arrived, even if up to three writes followed", async () => {
     for (const count of [0, 1, 3]) {
       const { db, others, found } = await open(true, times(count));
       await others.open(Counter).insert(one);
@@ -66,7 +66,7 @@ describe("a commit that got no answer", () => {
     }
   });
 
-  it("is ambiguous, and not made again, where later writes hide whether it came", async () => {
+  it("is ambiguous, and not repeated, if later writes hide whether it arrived", async () => {
     for (const isSent of [true, false]) {
       const { db, others, found } = await open(isSent, times(4));
       await others.open(Counter).insert(one);
@@ -80,7 +80,7 @@ describe("a commit that got no answer", () => {
     );
   });
 
-  it("gives no ETag under which a later write, that nobody read, could be written over", async () => {
+  it("returns no ETag that would allow overwriting a later, unread write", async () => {
     const { counters, found } = await open(true, times(1));
     const saved = await counters.insert(one);
     await assert.rejects(counters.replaceIfUnchanged({ ...saved, count: 9 }), (error) =>
@@ -93,7 +93,7 @@ describe("a commit that got no answer", () => {
     assert.equal((await alone.found())?.count, 9);
   });
 
-  it("has deleted what is gone, and not what somebody else wrote", async () => {
+  it("counts as done if it deleted the row, and as a conflict if another client wrote it", async () => {
     const { counters, others, found } = await open(true, async () => {});
     await others.open(Counter).insert(one);
     assert.equal(await counters.delete(key), true);
@@ -106,7 +106,7 @@ describe("a commit that got no answer", () => {
     assert.equal((await raced.found())?.count, 2);
   });
 
-  it("is refused if it never came, also where nothing in it tells whose it is", async () => {
+  it("is refused if it never arrived, even if it carries no write token", async () => {
     const { db, others } = await open(false, times(1));
     const { etag } = await others.open(Counter).insert(one);
     const row = { partitionKey: "a", rowKey: "counter", ifMatch: String(etag) };

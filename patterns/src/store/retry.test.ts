@@ -27,7 +27,7 @@ const answer = (status: number, code = "Code", retryAfterMs?: number) =>
 const times = (count: number, error: PortError) => Array.from({ length: count }, () => error);
 
 describe("the retry schedule", () => {
-  it("is refused where a database is connected with what is none", () => {
+  it("refuses an invalid schedule or deadline when a database is connected", () => {
     const none = [Number.NaN, -1];
     for (const retry of [
       ...["slow", "toString", 5, ["1000", "x"], {}].map((schedule) => ({ schedule })),
@@ -48,11 +48,11 @@ describe("the retry schedule", () => {
     assert.deepEqual(await waits([answer(500, "OperationTimedOut")]), ["done", [0, 2000]]);
   });
 
-  it("repeats a failed connection at once, then by the schedule", async () => {
+  it("retries a failed connection immediately, then by the schedule", async () => {
     assert.deepEqual(await waits(times(2, answer(0))), ["done", [0, 0, 2000]]);
   });
 
-  it("tells of an endpoint that cannot be reached what helps, and not to go slower", async () => {
+  it("suggests a check of the endpoint if it is unreachable, and a lower rate if it is busy", async () => {
     const failOf = (error: PortError) =>
       retrying(new FakeClock(), halfway, { schedule: [] })(async () => {
         throw error;
@@ -61,12 +61,12 @@ describe("the retry schedule", () => {
     await assert.rejects(failOf(answer(503)), /after 1 attempt: Code\n {2}Fix: lower the rate/);
   });
 
-  it("repeats other server faults twice", async () => {
+  it("retries other server faults twice", async () => {
     assert.deepEqual(await waits(times(9, answer(500))), [500, [0, 2000, 6000]]);
     assert.deepEqual(await waits(times(9, answer(502))), [502, [0, 2000, 6000]]);
   });
 
-  it("never repeats what cannot succeed", async () => {
+  it("never retries a request that cannot succeed", async () => {
     for (const status of [400, 401, 403, 404, 405, 409, 411, 412, 413, 414, 501]) {
       assert.deepEqual(await waits([answer(status)]), [status, [0]]);
     }
@@ -76,7 +76,7 @@ describe("the retry schedule", () => {
     assert.deepEqual(await waits([answer(429, "TooManyRequests", 7000)]), ["done", [0, 7000]]);
   });
 
-  it("is faster on request and ends at the deadline", async () => {
+  it("is faster with schedule fast, and ends at the deadline", async () => {
     assert.deepEqual(await waits(times(9, answer(503)), { schedule: "fast" }), [
       "throttled",
       [0, 50, 250, 1050],
@@ -87,7 +87,7 @@ describe("the retry schedule", () => {
     ]);
   });
 
-  it("stops repeating when repeats make up too much of the traffic", async () => {
+  it("stops retrying when retries make up too much of the traffic", async () => {
     const retry = retrying(new FakeClock(), halfway);
     let attempts = 0;
     const storm = () =>

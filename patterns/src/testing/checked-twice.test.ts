@@ -29,15 +29,15 @@ async function insertInto(options: EntryOptions, isDevelopment = true) {
   return db.open(Person).by.tag.range({ town: "Redmond" }).all();
 }
 
-describe("what an index computes, in development", () => {
+describe("a function of an index, in development", () => {
   const tags = ({ tags }: { tags?: unknown }) => tags as string[];
 
-  it("is taken as it is when it is pure", async () => {
+  it("is accepted if it is pure", async () => {
     assert.equal((await insertInto({ each: { tag: tags }, when: () => true })).length, 2);
     assert.equal((await insertInto({ each: { tag: tags }, when: () => false })).length, 0);
   });
 
-  it("is refused when it changes the entity, by the name of the field", async () => {
+  it("is refused if it changes the entity, naming the field", async () => {
     for (const [field, change] of [
       ["tags", (entity) => tags(entity).sort()],
       ["since", (entity) => [String((entity.since as Date).setTime(1))]],
@@ -55,7 +55,7 @@ describe("what an index computes, in development", () => {
     }
   });
 
-  it("is refused when it answers otherwise the second time", async () => {
+  it("is refused if it returns something else the second time", async () => {
     let calls = 0;
     const each = { tag: () => [`tag${++calls}`] };
     await assert.rejects(insertInto({ each }), /\["tag1"\].*, then .*\["tag2"\]/);
@@ -63,7 +63,7 @@ describe("what an index computes, in development", () => {
     await assert.rejects(insertInto(flips), /Person\.tag: when is refused/);
   });
 
-  it("is run once, on the entity itself, by a program in production", async () => {
+  it("runs once, on the entity itself, in production", async () => {
     let calls = 0;
     const counted = (entity: Parameters<typeof tags>[0]) => {
       calls++;

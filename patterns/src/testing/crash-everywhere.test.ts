@@ -14,7 +14,7 @@ const ann = { owner: "ann", id: 1, email: "a", balance: 10 };
 const bob = { owner: "bob", id: 2, email: "b", balance: 0 };
 
 describe("crashEverywhere", () => {
-  it("visits each request twice and leaves a transaction whole", async () => {
+  it("crashes twice at each request, and a transaction stays whole", async () => {
     const before = async (db: Parameters<Parameters<typeof crashEverywhere>[0]>[0]) => {
       await db.createTables(Account);
       await db.open(Account).insert(ann);
@@ -33,7 +33,7 @@ describe("crashEverywhere", () => {
     assert.equal(crashes, 4);
   });
 
-  it("finds the write that a crash tears in two, whatever the code tries to catch", async () => {
+  it("finds the crash that tears two writes apart, even if the code uses finally", async () => {
     const torn = crashEverywhere(
       async (db) => {
         const accounts = db.open(Account);

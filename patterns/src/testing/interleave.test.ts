@@ -45,7 +45,7 @@ describe("interleave", () => {
     assert.equal(runs, 6);
   });
 
-  it("finds a lost update, names the seed and repeats it in one run", async () => {
+  it("finds a lost update, and repeats it in one run from its seed", async () => {
     const racy = counting({ a: increment, b: overwrite });
     let message = "";
     await assert.rejects(interleave({ ...racy, seed: 1, runs: 500 }), (error: Error) => {
@@ -57,7 +57,7 @@ describe("interleave", () => {
     assert.ok(message.split("\n").length < 12, message);
   });
 
-  it("keeps three contending clients right by chance, some of them crashing", async () => {
+  it("passes three contending clients in random schedules, with and without crashes", async () => {
     await interleave(counting({ a: increment, b: increment, c: increment }, { runs: 100 }));
     await interleave(
       counting(
@@ -74,7 +74,7 @@ describe("interleave", () => {
     );
   });
 
-  it("tells of a client that waits for ever", async () => {
+  it("reports a client that waits forever", async () => {
     const stuck = { clients: { a: () => new Promise<void>(() => {}) }, check: async () => {} };
     await assert.rejects(interleave({ ...stuck, runs: 1 }), /other than a request/);
   });

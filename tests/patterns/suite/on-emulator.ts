@@ -22,7 +22,7 @@ const TABLE_GAPS: Gaps = {
 };
 
 const BLOB_GAPS: Gaps = {
-  "gives a part of a blob": "it answers a range that begins behind the end",
+  "returns a part of a blob": "it answers a range that begins behind the end",
 };
 
 const emulator = await Emulator.start();
