@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { HttpServer } from "@rowhouse/server/http/http-server";
+import { UnreadAnswers } from "@rowhouse/server/http/unread-answers";
 import { HEAD_ROOM_BYTES, ListBody, takePage } from "@rowhouse/server/table/list-body";
 import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -214,6 +215,43 @@ for (const lane of ["node", "fast"] as const) {
         assert.equal((await connection.answer()).text, `/${name(i)} `);
       }
       connection.destroy();
+    });
+
+    it("whose client does not read is cut when unread answers take too much memory", async () => {
+      const time = { now: 0 };
+      const unread = new UnreadAnswers(20_000_000, () => time.now);
+      const body = Buffer.alloc(16_000_000, "x");
+      const large = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          unread,
+          onError: (fault) => faults.push(fault),
+        },
+        () => ({ status: 200, headers: [], body }),
+      );
+      const ask = async () => {
+        const connection = await HttpConnection.open(new URL(large.url));
+        connection.socket.pause();
+        const before = unread.bytes;
+        connection.write(GET);
+        await until(() => unread.bytes !== before);
+        return connection;
+      };
+      const unreading = [await ask(), await ask()];
+      time.now = 6000;
+      const reading = await HttpConnection.open(new URL(large.url));
+      reading.write(GET);
+      assert.equal((await reading.answer()).body.length, body.length);
+      for (const connection of unreading) {
+        connection.socket.resume();
+        await assert.rejects(connection.answer(), /The connection ended/);
+      }
+      reading.destroy();
+      await until(() => unread.bytes === 0);
+      await large.close();
     });
 
     it("that breaks during a streamed answer ends the source of the stream", async () => {

@@ -25,6 +25,11 @@ export class AnswerWriter {
     return this.#direct?.waits === true || this.#socket.writableNeedDrain;
   }
 
+  /** The bytes of answers that the client must read, about. */
+  get unreadBytes(): number {
+    return this.#direct?.waits ? this.#direct.waitingBytes : this.#socket.writableLength;
+  }
+
   /** Calls `then` once `mustDrain` is over; never if the connection breaks first. */
   whenDrained(then: () => void): void {
     if (this.#direct?.waits) this.#direct.whenTaken(then);

@@ -39,7 +39,8 @@ export class BodyRoom {
   }
 }
 
-function memoryBytes(): number {
+/** Of this machine, or of the container. */
+export function memoryBytes(): number {
   // Zero, or more than the machine has, where no limit is set.
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem();

@@ -28,6 +28,9 @@ export class DirectWrites {
       : undefined;
   }
 
+  /** How many bytes the write that `waits` was given. */
+  waitingBytes = 0;
+
   /** Whether bytes wait for the client to read; nothing else may be written until they are gone. */
   get waits(): boolean {
     return this.#waits;
@@ -56,6 +59,7 @@ export class DirectWrites {
       return;
     }
     this.#waits = true;
+    this.waitingBytes = bytes.length;
     // Keeps the bytes alive: nothing else refers to them.
     request.buffer = bytes;
     request.oncomplete = (status) => {

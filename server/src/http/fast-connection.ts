@@ -22,6 +22,7 @@ import { LentReads } from "./lent-reads.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
+import type { UnreadAnswers } from "./unread-answers.ts";
 
 /** What a connection needs from its lane. */
 export interface Lane {
@@ -31,6 +32,7 @@ export interface Lane {
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
   readonly together: AnswersTogether;
+  readonly unread: UnreadAnswers;
   /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
   /** Monotonic milliseconds, to within a sweep. */
@@ -162,6 +164,7 @@ export class FastConnection implements Answered {
 
   #onClose = (): void => {
     this.#lane.forget(this);
+    this.#lane.unread.remove(this.socket);
     this.#arriving?.abort();
   };
 
@@ -368,11 +371,13 @@ export class FastConnection implements Answered {
     if (!this.#writer.mustDrain) return false;
     this.#answering = true;
     this.socket.setTimeout(STILL_MS_MAX);
+    this.#lane.unread.add(this.socket, this.#writer.unreadBytes);
     this.#writer.whenDrained(this.#onDrained);
     return true;
   }
 
   #onDrained = (): void => {
+    this.#lane.unread.remove(this.socket);
     this.socket.setTimeout(0);
     this.#goOn();
   };

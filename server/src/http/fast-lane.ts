@@ -1,9 +1,12 @@
 import type { Socket } from "node:net";
 import { AnswersTogether } from "./answers-together.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface FastLaneOptions
   extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "requestMsMax"> {
+  /** Default: of this lane alone. */
+  readonly unread?: UnreadAnswers;
   /** Monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
 }
@@ -25,6 +28,7 @@ export class FastLane implements Lane {
   readonly lingering: Lane["lingering"];
   readonly requestMsMax: number;
   readonly together: AnswersTogether;
+  readonly unread: UnreadAnswers;
   readonly #clock: () => number;
   #nextSweepAt: number;
   isClosing = false;
@@ -37,6 +41,7 @@ export class FastLane implements Lane {
     this.onError = options.onError;
     this.lingering = options.lingering;
     this.requestMsMax = options.requestMsMax;
+    this.unread = options.unread ?? new UnreadAnswers();
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
     this.together = new AnswersTogether(this.#clock);

@@ -10,6 +10,7 @@ import { type Handle, type OnError, STILL_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast-lane.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -22,6 +23,8 @@ export interface HttpServerOptions {
   readonly carriesStreams?: boolean;
   /** Default: on the system's clock. */
   readonly lingering?: LingeringCloses;
+  /** Default: of this port alone. */
+  readonly unread?: UnreadAnswers;
   readonly onError: OnError;
 }
 
@@ -61,9 +64,9 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const { onError, lingering = new LingeringCloses() } = options;
+    const { onError, lingering = new LingeringCloses(), unread = new UnreadAnswers() } = options;
     this.#lingering = lingering;
-    const listener = nodeListener(handle, lingering, onError);
+    const listener = nodeListener(handle, lingering, onError, unread);
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
@@ -84,6 +87,7 @@ export class HttpServer {
       handle,
       onError,
       lingering,
+      unread,
       requestMsMax: settings.requestTimeout,
       // As if node:http had just accepted the connection.
       giveAway: (socket) => {

@@ -24,6 +24,7 @@ import {
   PartsFiller,
   type RawRequest,
 } from "./raw-request.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
@@ -40,12 +41,13 @@ export function nodeListener(
   handle: Handle,
   lingering: LingeringCloses,
   onError: OnError,
+  unread = new UnreadAnswers(),
 ): RequestListener {
   return (message, response) => {
     const body = new NodeBody(message);
     const give = (answer: WireResponse) => {
       try {
-        send(message, response, answer, { lingering, onError });
+        send(message, response, answer, { lingering, unread, onError });
         body.discard();
       } catch (error) {
         cut(error);
@@ -112,11 +114,20 @@ function originForm(target: string): string {
   return scheme ? "/" + target.slice(scheme[0].length).replace(/^\//, "") : "/" + target;
 }
 
+/** Shorter answers are not counted: over TLS each of them waits for a moment. */
+const COUNTED_BYTES_MIN = 64 << 10;
+
+interface SendOptions {
+  readonly lingering: LingeringCloses;
+  readonly unread: UnreadAnswers;
+  readonly onError: OnError;
+}
+
 function send(
   message: IncomingMessage,
   response: ServerResponse,
   answer: WireResponse,
-  { lingering, onError }: { readonly lingering: LingeringCloses; readonly onError: OnError },
+  { lingering, unread, onError }: SendOptions,
 ): void {
   if (response.destroyed) return;
   // The answer carries its own date.
@@ -131,6 +142,10 @@ function send(
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
     if (passOver(message, response, lingering)) headers.push("Connection", "close");
     response.writeHead(status, headers).end(body);
+    if (response.writableLength > COUNTED_BYTES_MIN) {
+      unread.add(response, response.writableLength);
+      response.once("close", () => unread.remove(response));
+    }
   } else {
     response.writeHead(status, headers);
     void pour(body, response, onError);
