@@ -237,15 +237,32 @@ describe("A commit whose answer is lost", () => {
     }
   });
 
-  it("leaves a rival's later write in place once its outcome was looked up", async () => {
+  it("stays unknown when a rival has overwritten its row, and leaves the rival's write in place", async () => {
     await clear();
-    cutAtComplete(1);
-    const committed = commitSteps({ puts: [{ key: a, value: Buffer.from("ours") }] });
-    // The relay cuts the first connection that completes; a rival connects directly.
+    // It connects directly, not through the relay.
     const rival = await openPostgresEngine({ allowUnsafe: true, url });
-    await committed;
+    const later = { version: rival.nextVersion(), checks: [], deletes: [] };
     const puts = [{ key: a, value: Buffer.from("rival's") }];
-    await rival.commit({ version: rival.nextVersion(), checks: [], puts, deletes: [] });
+    let overwriting: Promise<unknown> | undefined;
+    let isOverwritten = false;
+    /** Connections of the lookups that are cut because the rival has not committed yet. */
+    const early = new Set<number>();
+    relay.onRequest = (message, connection) => {
+      if (message.includes("rh_read_locked") && !isOverwritten) early.add(connection);
+      return message;
+    };
+    relay.onAnswer = (code, _body, connection) => {
+      if (early.has(connection)) return "cut";
+      if (code !== "C" || overwriting !== undefined) return "pass";
+      overwriting = rival.commit({ ...later, puts }).then(({ committed }) => {
+        isOverwritten = committed;
+      });
+      return "cut";
+    };
+    const ours = [{ key: a, value: Buffer.from("ours") }];
+    await assert.rejects(commitSteps({ puts: ours }), isUnknown);
+    await overwriting;
+    assert.ok(isOverwritten);
     assert.equal(textOf((await engine.get([a]))[0]), "rival's");
     await rival.close();
   });
