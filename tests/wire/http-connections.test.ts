@@ -186,6 +186,18 @@ for (const lane of ["node", "fast"] as const) {
       other.destroy();
     });
 
+    it("that names two hosts is refused, whatever they are, and closed", async () => {
+      for (const host of ["h", "other"]) {
+        const connection = await open();
+        connection.write(`GET /a HTTP/1.1\r\nHost: h\r\nHOST: ${host}\r\n\r\n`);
+        const answer = await connection.answer();
+        assert.deepEqual([answer.status, answer.header("connection")], [400, "close"]);
+        assert.equal((await connection.rest()).length, 0);
+        connection.destroy();
+      }
+      assert.equal(echo.seen.length, 0);
+    });
+
     it("whose client does not read is sent no more answers until it does", async () => {
       echo.content = Buffer.alloc(512 * 1024, "x");
       const connection = await open();

@@ -44,6 +44,12 @@ export function nodeListener(
   unread = new UnreadAnswers(),
 ): RequestListener {
   return (message, response) => {
+    const headers = new HeaderList(message.rawHeaders);
+    // A proxy in front may believe the other one, and cache one account's answer for another. RFC 9112, 3.2.
+    if (headers.isRepeated("host")) {
+      response.writeHead(400, { Connection: "close" }).end();
+      return;
+    }
     const body = new NodeBody(message);
     const give = (answer: WireResponse) => {
       try {
@@ -60,7 +66,7 @@ export function nodeListener(
     const request: RawRequest = {
       verb: message.method ?? "",
       target: originForm(message.url ?? "/"),
-      headers: new HeaderList(message.rawHeaders),
+      headers,
       secure: "encrypted" in message.socket,
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
       opensConnection: opens(message.socket),

@@ -137,6 +137,10 @@ export class HeaderList implements Headers {
     const at = this.#names.lastIndexOf(name);
     return at < 0 ? undefined : this.raw[2 * at + 1];
   }
+
+  isRepeated(name: string): boolean {
+    return this.#names.indexOf(name) !== this.#names.lastIndexOf(name);
+  }
 }
 
 function lowerNames(raw: readonly string[]): string[] {
