@@ -8,14 +8,14 @@ import { asked } from "./azure/client-error.ts";
 import type { AnswerOptions } from "./azure/silence.ts";
 import {
   type Answer,
-  AS_IT_CAME,
   bodyOf,
   continuationOf,
   dateOf,
   encodeContinuation,
   inspectedFor,
+  isEntityMissing,
+  RAW_ANSWER,
   takeRows,
-  tellsOfAbsence,
   toStored,
   withKeys,
 } from "./azure/table-answer.ts";
@@ -98,7 +98,7 @@ class AzureTables implements TablesPort {
       requestOptions: {
         shouldDeserialize: (answer: Answer) => {
           // An absent entity is not worth two errors with their stacks.
-          if (answer.status >= 300) return !tellsOfAbsence(answer);
+          if (answer.status >= 300) return !isEntityMissing(answer);
           stored = toStored(bodyOf(answer), dateOf(answer), key);
           // As for a page; see `takeRows`.
           answer.parsedBody = {};
@@ -128,7 +128,7 @@ class AzureTables implements TablesPort {
           inspected = inspectedFor(answer);
           next = continuationOf(answer);
         },
-        requestOptions: AS_IT_CAME,
+        requestOptions: RAW_ANSWER,
         queryOptions: {
           ...(filter && { filter: printFilter(filter) }),
           ...(select && { select: withKeys(select) }),
@@ -232,7 +232,7 @@ class AzureTables implements TablesPort {
     let answer: Answer | undefined;
     const options: WriteOptions = {
       requestId,
-      requestOptions: AS_IT_CAME,
+      requestOptions: RAW_ANSWER,
       onResponse: (got) => {
         answer = got;
       },

@@ -23,9 +23,9 @@ import {
   latest,
   leadRefused,
   openEntity,
+  retryWhileStale,
   Stale,
   timeLeft,
-  untilUncontended,
 } from "./write.ts";
 
 export interface BatchOptions {
@@ -184,7 +184,7 @@ function commitAlone(
   results: BatchResult[],
   check?: (database: Database, units: readonly Unit[]) => void,
 ): Promise<void> {
-  return untilUncontended(database, {}, async () => {
+  return retryWhileStale(database, {}, async () => {
     const units = await Promise.all(planned.map(ready));
     check?.(database, units);
     try {

@@ -14,14 +14,14 @@ import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
 import {
-  beside,
   commitSteps,
   deleteStep,
   insertStep,
   openEntity,
   readEntity,
+  retryWhileStale,
   Stale,
-  untilUncontended,
+  withContribution,
 } from "./write.ts";
 
 export interface Family<T, P extends KeyDeclaration, R extends KeyDeclaration, C, Children> {
@@ -132,7 +132,7 @@ class OpenFamily {
     const message = `There is no ${name} ${printKey(place)} for the child.`;
     const explain = async () => tableError("not-found", message, { table, key: rowKey });
     const [etag = ""] = await commitSteps([
-      beside(step, { mutations: [mergeNothing(place)], explain }),
+      withContribution(step, { mutations: [mergeNothing(place)], explain }),
     ]);
     return { ...child, etag };
   }
@@ -140,7 +140,7 @@ class OpenFamily {
   deleteCascade(key: KeyValues): Promise<boolean> {
     const { partitionKey, start } = this.#place(key);
     const open = openEntity(this.#database, this.#parent);
-    return untilUncontended(this.#database, {}, async () => {
+    return retryWhileStale(this.#database, {}, async () => {
       const before = await readEntity(open, key);
       const rows = { from: start, to: endOf(start) };
       const deleted = await bulkDelete(this.#database, this.#child.table, { partitionKey, rows });

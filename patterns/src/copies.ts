@@ -10,7 +10,6 @@ import { mergeNothing, printKey } from "./ports/mutation.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import {
-  beside,
   changeStep,
   commitSteps,
   deleteStep,
@@ -19,10 +18,11 @@ import {
   type OpenEntity,
   openEntity,
   readEntity,
+  retryWhileStale,
   type Step,
-  untilUncontended,
   updateStep,
   upsertOver,
+  withContribution,
 } from "./write.ts";
 
 export interface CopiesOptions<S, SourceKey, T, TargetKey> {
@@ -249,12 +249,12 @@ class OpenCopies {
   }
 
   #uncontended<Result>(attempt: () => Promise<Result>): Promise<Result> {
-    return untilUncontended(this.#database, {}, attempt);
+    return retryWhileStale(this.#database, {}, attempt);
   }
 }
 
 /** Makes the target's transaction fail unless its source is the version that was read. */
 function withTouch(step: Step, { stored }: Snapshot): Step {
   const touch = mergeNothing(stored, stored.etag);
-  return beside(step, { mutations: [touch], explain: async () => "retry" });
+  return withContribution(step, { mutations: [touch], explain: async () => "retry" });
 }

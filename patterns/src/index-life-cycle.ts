@@ -1,23 +1,23 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
-import { buildRange, mendFirst, Pace, RATE } from "./indexes/build-range.ts";
+import { buildRange, Pace, RATE, repairExisting } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   type Control,
-  createItsTables,
-  EVERYBODY_MS,
+  createIndexTables,
   type IndexState,
-  isOwnedBriefly,
-  type KeptIndex,
-  keptIndex,
-  keptInTime,
-  keptUntil,
+  isOwnershipEnding,
+  type ManagedIndex,
+  managedIndex,
   NOTHING_BUILT,
   OWNER_MS,
+  PROPAGATION_MS,
+  permittedUntil,
   readToBuild,
   register,
   stateRefused,
+  withDeadline,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type EntryKeeper, keepsRows } from "./model/entity-index.ts";
@@ -39,13 +39,13 @@ export function indexLifeCycle(
   entity: AnyEntity,
   name: string,
 ): IndexLifeCycle {
-  return new IndexLifeCycle(keptIndex(database, entity, name));
+  return new IndexLifeCycle(managedIndex(database, entity, name));
 }
 
 export class IndexLifeCycle {
-  readonly #index: KeptIndex;
+  readonly #index: ManagedIndex;
 
-  constructor(index: KeptIndex) {
+  constructor(index: ManagedIndex) {
     this.#index = index;
   }
 
@@ -93,16 +93,16 @@ export class IndexLifeCycle {
       row = await index.control.write(control, row);
     };
     const still = async () => {
-      if (isOwnedBriefly(clock, control.ownedUntilMs)) await save({});
+      if (isOwnershipEnding(clock, control.ownedUntilMs)) await save({});
     };
-    const kept = keptInTime(index, keptUntil(index, "built", still));
-    await createItsTables(index);
+    const kept = withDeadline(index, permittedUntil(index, "built", still));
+    await createIndexTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {
       // A writer that does not know the new state would write rows that nobody indexes.
-      await clock.sleep(EVERYBODY_MS);
+      await clock.sleep(PROPAGATION_MS);
       await save({});
-      await mendFirst(kept, pace, () => save({}));
+      await repairExisting(kept, pace, () => save({}));
     }
     const build = await buildRange(
       {
@@ -137,10 +137,10 @@ export class IndexLifeCycle {
     };
     if (found.state !== "disabled") {
       await move("retiring");
-      await clock.sleep(EVERYBODY_MS);
+      await clock.sleep(PROPAGATION_MS);
     }
     await move("disabled");
-    await clock.sleep(EVERYBODY_MS);
+    await clock.sleep(PROPAGATION_MS);
     const keep = async () => {
       if (ownedUntilMs - clock.now() <= OWNER_MS / 2) await move("disabled");
     };

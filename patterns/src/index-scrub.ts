@@ -2,7 +2,13 @@ import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type Claim, claimsIn, LISTED, PAGE } from "./indexes/claims.ts";
-import { type KeptIndex, keptIndex, keptInTime, keptUntil, widthOf } from "./indexes/control.ts";
+import {
+  type ManagedIndex,
+  managedIndex,
+  permittedUntil,
+  widthOf,
+  withDeadline,
+} from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -108,7 +114,7 @@ export async function verifyIndex(
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  return new Scrub(keptIndex(database.until(signal), entity, name), options).run();
+  return new Scrub(managedIndex(database.until(signal), entity, name), options).run();
 }
 
 /** Verifies and repairs what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
@@ -118,15 +124,15 @@ export async function repairIndex(
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  const index = keptIndex(database.until(signal), entity, name);
+  const index = managedIndex(database.until(signal), entity, name);
   const { control } = index;
-  const keptUntilMs = keptUntil(index, "repaired");
-  await keptUntilMs();
+  const permittedUntilMs = permittedUntil(index, "repaired");
+  await permittedUntilMs();
   // A repair does what the workers do.
-  const { keeper } = keptInTime(index, keptUntilMs);
-  const mend = ({ kind, base, entry }: Finding) =>
+  const { keeper } = withDeadline(index, permittedUntilMs);
+  const repair = ({ kind, base, entry }: Finding) =>
     keeper.reconcile(base, [entry], kind === "wrong");
-  const report = await new Scrub(index, options, mend).run();
+  const report = await new Scrub(index, options, repair).run();
   const found = await control.read();
   const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
   if (found.control.state === "readable-dups" && isWhole)
@@ -139,25 +145,25 @@ class Scrub {
   readonly #entity: AnyEntity;
   readonly #keeper: EntryKeeper | ListKeeper;
   readonly #requestsToMend: number;
-  readonly #mend: ((finding: Finding) => Promise<Reconciled>) | undefined;
+  readonly #repair: ((finding: Finding) => Promise<Reconciled>) | undefined;
   readonly #sample: number;
   readonly #pace: Pace;
   readonly #onProgress: VerifyOptions["onProgress"];
   #progress: Progress;
   #isSecondLook = false;
 
-  /** Passes each finding to `mend`, if there is one. */
+  /** Passes each finding to `repair`, if there is one. */
   constructor(
-    { database, entity, name, keeper }: KeptIndex,
+    { database, entity, name, keeper }: ManagedIndex,
     { sample = 1, rate = Number.POSITIVE_INFINITY, from = START, onProgress }: VerifyOptions,
-    mend?: (finding: Finding) => Promise<Reconciled>,
+    repair?: (finding: Finding) => Promise<Reconciled>,
   ) {
     // A sample of nothing shows nothing.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
     this.#database = database;
     this.#entity = entity;
     this.#keeper = keeper;
-    this.#mend = mend;
+    this.#repair = repair;
     this.#sample = sample;
     this.#pace = new Pace(database.clock, rate);
     this.#onProgress = onProgress;
@@ -222,7 +228,7 @@ class Scrub {
     const waitMs = this.#pace.waitMs();
     if (waitMs > 0) await this.#database.clock.sleep(waitMs);
     this.#pace.begin(items.length);
-    const width = this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE;
+    const width = this.#repair ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE;
     await mapBounded(items, width, async (item) => {
       for (const finding of await look(item)) {
         // A write between the two reads looks like damage. What it wrote is young when it is read again.
@@ -234,7 +240,7 @@ class Scrub {
 
   async #judge({ age, kind, ...pair }: Aged): Promise<void> {
     const { report, young } = this.#progress;
-    const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.({ kind, ...pair });
+    const outcome = age < SETTLE_MS ? "unsettled" : await this.#repair?.({ kind, ...pair });
     // Another entity may have received the missing entry since.
     const isTaken = kind === "missing" && outcome === "duplicate";
     const finding = { kind: isTaken ? outcome : kind, ...pair };

@@ -258,7 +258,7 @@ describe("the upkeep of a list index", () => {
   });
 
   it("never undoes a concurrent write, in any schedule", async () => {
-    const mend = (id: number) => (db: Database) => {
+    const repair = (id: number) => (db: Database) => {
       const { keeper } = Employee.indexes.lastName.follow({
         database: db,
         entity: Employee,
@@ -267,7 +267,7 @@ describe("the upkeep of a list index", () => {
       const hint = { partitionKey: "Sales", rowKey: "lastName_Jones" };
       return keeper!.reconcile(Employee.rows.key({ dept: "Sales", id }, db.profile), [hint]);
     };
-    const schedule = (mended: number) => ({
+    const schedule = (repaired: number) => ({
       before: async (db: Database) => {
         await db.createTables(Employee);
         for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
@@ -276,7 +276,7 @@ describe("the upkeep of a list index", () => {
       // Repairs the entities that neither client touches.
       recover: async (db: Database) => {
         await db.clock.sleep(120_000);
-        for (const id of [1, 2, 90]) if (id !== mended) await mend(id)(db);
+        for (const id of [1, 2, 90]) if (id !== repaired) await repair(id)(db);
         await db.tables.commit("Employee", [
           deleteOf({ partitionKey: "Sales", rowKey: "lastName_Adams" }),
         ]);
@@ -291,7 +291,7 @@ describe("the upkeep of a list index", () => {
       [90, rename(90, "Smith")],
       [90, (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 90 })],
     ] as const) {
-      await interleave({ ...schedule(id), clients: { mend: mend(id), writer } });
+      await interleave({ ...schedule(id), clients: { repair: repair(id), writer } });
     }
   });
 });

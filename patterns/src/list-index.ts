@@ -35,7 +35,7 @@ import type { Saved } from "./query/query.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
-import { latest, readAt, Stale, timeLeft, untilUncontended } from "./write.ts";
+import { latest, readAt, retryWhileStale, Stale, timeLeft } from "./write.ts";
 
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
@@ -431,7 +431,7 @@ class OpenList implements ListKeeper {
   /** Retries, because the blob may be replaced after the row that names it was read. */
   async #idsIn(list: EntityKey, isMending = false): Promise<string[]> {
     const read = () => this.#read(list, isMending);
-    return (await untilUncontended(this.#context.database, {}, read)).ids;
+    return (await retryWhileStale(this.#context.database, {}, read)).ids;
   }
 
   /**

@@ -1,7 +1,7 @@
 import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { type KeyValues, namedTwice } from "./keys/key-shape.ts";
-import { askForRepair, REPAIR_QUEUE } from "./messages/repair-order.ts";
+import { REPAIR_QUEUE, requestRepair } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { project, type Row, selected } from "./model/entity-rows.ts";
@@ -170,7 +170,7 @@ class OpenRemote {
     const { row } = await this.#entries.baseAt(base);
     if (row && hasKey(this.#entries.keysOf(row), entry)) return project(row, fields);
     const { repairOnRead, queue = REPAIR_QUEUE } = this.#index.options;
-    if (repairOnRead) await askForRepair(this.#context, queue, base, entry);
+    if (repairOnRead) await requestRepair(this.#context, queue, base, entry);
     return undefined;
   }
 }

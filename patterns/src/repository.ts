@@ -5,7 +5,13 @@ import { within } from "./keys/key-range.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
-import { assertEntityFits, comparedIn, project, type Row, selected } from "./model/entity-rows.ts";
+import {
+  assertEntityFits,
+  project,
+  type Row,
+  selected,
+  shortenedValues,
+} from "./model/entity-rows.ts";
 import type { Contribution, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { deleteOf } from "./ports/mutation.ts";
@@ -15,7 +21,6 @@ import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts"
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import {
-  beside,
   changeStep,
   commitSteps,
   deleteStep,
@@ -25,12 +30,13 @@ import {
   type OpenEntity,
   openEntity,
   readEntity,
+  retryWhileStale,
   Stale,
   type Step,
-  untilUncontended,
   updateStep,
   upsertOver,
   type WriteOptions,
+  withContribution,
 } from "./write.ts";
 
 export type KeyOf<P extends KeyDeclaration, R extends KeyDeclaration> = KeyEquality<P> &
@@ -139,7 +145,7 @@ export class EntityRepository {
   constructor(database: Database, entity: AnyEntity) {
     this.#open = openEntity(database, entity);
     this.by = this.#open.by;
-    const compared = comparedIn(entity.rows, entity.rows, {});
+    const compared = shortenedValues(entity.rows, entity.rows, {});
     this.#isRead = this.#open.followers.length + compared.length > 0;
     const { rows, table } = entity;
     this.#source = {
@@ -187,7 +193,7 @@ export class EntityRepository {
     return this.#uncontended(options, async () => {
       const before = await mustRead(this.#open, key);
       const step = await changeStep(this.#open, before, change);
-      return step ? commit(beside(step, contribution)) : before.row;
+      return step ? commit(withContribution(step, contribution)) : before.row;
     });
   }
 
@@ -260,7 +266,7 @@ export class EntityRepository {
   }
 
   #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
-    return untilUncontended(this.#open.database, options, attempt);
+    return retryWhileStale(this.#open.database, options, attempt);
   }
 
   #assumed(entity: Row): Snapshot {
@@ -302,7 +308,7 @@ function unchanged(found: Snapshot, { etag }: Row): Snapshot {
   throw new Stale(found.stored.rowKey);
 }
 
-/** Makes one attempt. @throws conflict where `untilUncontended` would retry. */
+/** Makes one attempt. @throws conflict where `retryWhileStale` would retry. */
 function once<Result>(attempt: () => Promise<Result>): Promise<Result> {
   return attempt().catch((error) => {
     if (!(error instanceof Stale)) throw error;

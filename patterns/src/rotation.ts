@@ -20,7 +20,7 @@ import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { DAY_MS, HOUR_MS } from "./store/clock.ts";
-import { Stale, untilUncontended } from "./write.ts";
+import { retryWhileStale, Stale } from "./write.ts";
 
 export interface RotationOptions<At> {
   /** The date field that determines a row's table; the row key begins with it. */
@@ -156,7 +156,7 @@ class OpenRotation {
    * start over.
    */
   #insertOnce(table: string, entity: Row): Promise<Row> {
-    return untilUncontended(this.#database, {}, async () => {
+    return retryWhileStale(this.#database, {}, async () => {
       if (await this.get(entity)) throw this.#taken(entity);
       const row = await this.#insertInto(table, entity);
       if (!(await this.#find(entity, table))) return row;

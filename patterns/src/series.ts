@@ -9,7 +9,7 @@ import { type Field, f } from "./model/field.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
-import { Stale, untilUncontended, type WriteOptions } from "./write.ts";
+import { retryWhileStale, Stale, type WriteOptions } from "./write.ts";
 
 /** The points of a series: `name_00`, `name_01`, … */
 export interface Slots<Value> {
@@ -144,7 +144,7 @@ class OpenSeries {
     const rows = this.#rows[writer];
     if (!rows) throw validationFailed("The series", "writer", `there is no writer ${writer}`);
     const change = (current: Row) => ({ [point]: sum(current[point], delta) });
-    await untilUncontended(this.#database, options, async () => {
+    await retryWhileStale(this.#database, options, async () => {
       try {
         return await rows.update(key, change, options);
       } catch (error) {

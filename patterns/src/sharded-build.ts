@@ -1,22 +1,22 @@
 import type { Database } from "./database.ts";
 import { assertSome, isTableError, validationFailed } from "./errors.ts";
-import { buildRange, mendFirst, Pace, RATE, recordedOf } from "./indexes/build-range.ts";
+import { buildRange, Pace, RATE, recordedOf, repairExisting } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   CONTROL_TABLE,
   type Control,
-  createItsTables,
-  EVERYBODY_MS,
-  isOwnedBriefly,
-  type KeptIndex,
+  createIndexTables,
+  isOwnershipEnding,
   type KnownControl,
-  keptIndex,
-  keptInTime,
-  keptUntil,
+  type ManagedIndex,
+  managedIndex,
   NOTHING_BUILT,
   OWNER_MS,
+  PROPAGATION_MS,
+  permittedUntil,
   readToBuild,
   stateRefused,
+  withDeadline,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import { padded } from "./keys/number.ts";
@@ -104,7 +104,7 @@ export async function buildInShards(
 class ShardedBuild {
   /** Stops the shards that this process works on when one of them fails. */
   readonly #failed = new AbortController();
-  readonly #index: KeptIndex;
+  readonly #index: ManagedIndex;
   readonly #shardsMax: number;
   readonly #parallel: number;
   readonly #onProgress: ShardedBuildOptions["onProgress"];
@@ -119,7 +119,7 @@ class ShardedBuild {
     name: string,
     { shards = SHARDS, parallel = PARALLEL, rate = RATE, onProgress }: ShardedBuildOptions,
   ) {
-    this.#index = keptIndex(database.until(this.#failed.signal), entity, name);
+    this.#index = managedIndex(database.until(this.#failed.signal), entity, name);
     this.#prefix = `${this.#index.control.key}!`;
     this.#pace = new Pace(database.clock, rate);
     assertSome("The build", { shards, parallel }, validationFailed, SHARDS_MAX);
@@ -199,15 +199,15 @@ class ShardedBuild {
       );
       this.#hasBegun = true;
     };
-    await createItsTables(this.#index);
+    await createIndexTables(this.#index);
     await keep();
     // A writer that does not know the new state would write rows that nobody indexes.
-    await clock.sleep(EVERYBODY_MS);
+    await clock.sleep(PROPAGATION_MS);
     await keep();
     const still = async () => {
       if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
     };
-    await mendFirst(this.#kept(still), this.#pace, keep);
+    await repairExisting(this.#kept(still), this.#pace, keep);
     const cuts = await this.#cuts(still);
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
@@ -263,10 +263,10 @@ class ShardedBuild {
       const written = await writeJson(this.#rowOf(shard.key), next, shard.known);
       if (!written) throw new TakenOver();
       shard.known = written;
-      this.#tell();
+      this.#report();
     };
     const still = async () => {
-      if (isOwnedBriefly(clock, shard.known.value.ownedUntilMs)) await save({});
+      if (isOwnershipEnding(clock, shard.known.value.ownedUntilMs)) await save({});
     };
     try {
       await save({});
@@ -289,8 +289,8 @@ class ShardedBuild {
   }
 
   /** The index, whose entries are written until it is retired. */
-  #kept(still: () => Promise<void>): KeptIndex {
-    return keptInTime(this.#index, keptUntil(this.#index, "built", still));
+  #kept(still: () => Promise<void>): ManagedIndex {
+    return withDeadline(this.#index, permittedUntil(this.#index, "built", still));
   }
 
   async #read(plan: string): Promise<void> {
@@ -315,7 +315,7 @@ class ShardedBuild {
     }
   }
 
-  #tell(): void {
+  #report(): void {
     const shards = this.#shards.length;
     const shardsDone = this.#shards.filter(({ known }) => known.value.isDone).length;
     this.#onProgress?.({ done: this.#progress().done, shards, shardsDone });

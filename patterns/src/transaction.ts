@@ -19,8 +19,8 @@ import {
   openEntity,
   readAt,
   readEntity,
+  retryWhileStale,
   type Step,
-  untilUncontended,
   upsertOver,
   type WriteOptions,
 } from "./write.ts";
@@ -78,7 +78,7 @@ export function runTransaction<Result>(
   work: (transaction: Transaction) => Result | Promise<Result>,
   options: WriteOptions,
 ): Promise<Result> {
-  return untilUncontended(database, options, async () => {
+  return retryWhileStale(database, options, async () => {
     const planned: PlannedStep[] = [];
     // Here the types of the definitions meet untyped rows; see `openRepository`.
     const result = await work(planningIn(database, partition, planned) as unknown as Transaction);

@@ -24,13 +24,13 @@ import type { Saved } from "./query/query.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 import {
-  beside,
   commitSteps,
   NEWER,
   openEntity,
+  retryWhileStale,
   Stale,
-  untilUncontended,
   type WriteOptions,
+  withContribution,
 } from "./write.ts";
 
 export interface WideOptions<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration> {
@@ -208,7 +208,9 @@ class OpenWide {
   async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
     const open = openEntity(this.#database, this.#definition);
     const change = { key: lead, token: "" };
-    await commitSteps([beside({ open, lead, change, isUpsert: true }, { mutations: others })]);
+    await commitSteps([
+      withContribution({ open, lead, change, isUpsert: true }, { mutations: others }),
+    ]);
   }
 
   #first(key: KeyValues): Promise<StoredEntity | undefined> {
@@ -264,7 +266,7 @@ class OpenWide {
   }
 
   #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
-    return untilUncontended(this.#database, options, attempt);
+    return retryWhileStale(this.#database, options, attempt);
   }
 }
 

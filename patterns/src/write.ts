@@ -2,7 +2,12 @@ import type { Database } from "./database.ts";
 import { assertSome, tableError, validationFailed } from "./errors.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { assertEntityFits, comparedIn, isAsked, type Row } from "./model/entity-rows.ts";
+import {
+  assertEntityFits,
+  isRequestedRow,
+  type Row,
+  shortenedValues,
+} from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
 import { type EdmValue, isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
@@ -66,7 +71,9 @@ export async function readEntity(
 ): Promise<Snapshot | undefined> {
   const { rows } = open.entity;
   const found = await read(open, keyIn(open, values));
-  return found && isAsked(found.row, comparedIn(rows, rows, values)) ? found : undefined;
+  return found && isRequestedRow(found.row, shortenedValues(rows, rows, values))
+    ? found
+    : undefined;
 }
 
 /** Undefined when there is no row, or a row of another definition. */
@@ -270,7 +277,7 @@ export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Dea
 }
 
 /** The same step with one more contribution to its transaction. */
-export function beside(step: Step, contribution: Contribution): Step {
+export function withContribution(step: Step, contribution: Contribution): Step {
   const follower = { prepare: () => contribution };
   return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
 }
@@ -315,7 +322,7 @@ export interface WriteOptions {
 }
 
 /** Repeats `attempt` while it loses races. @throws contention-exhausted after the last attempt. */
-export async function untilUncontended<Result>(
+export async function retryWhileStale<Result>(
   { clock, random }: Database,
   { attempts = ATTEMPTS }: WriteOptions,
   attempt: () => Promise<Result>,

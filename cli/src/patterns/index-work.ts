@@ -64,12 +64,12 @@ export async function buildIndex(
   const target = targetOf(work.schema, name);
   const index = oneOf(target);
   const cycle = await mustHaveLifeCycle(work, target, index);
-  const { EVERYBODY_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
+  const { PROPAGATION_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
   const registered = await cycle.isRegistered();
   const state = registered || !register ? await cycle.state() : "disabled";
   // Reading only keys and types costs little compared with the build.
   const entities = await countEntities(database, target.entity, signal);
-  const seconds = Math.ceil(entities / rate) + (state === "disabled" ? EVERYBODY_MS / 1000 : 0);
+  const seconds = Math.ceil(entities / rate) + (state === "disabled" ? PROPAGATION_MS / 1000 : 0);
   if (dryRun) {
     const requests = entities * requestsForEach(target.entity, index);
     return describeEstimate({ index: name, state, entities, requests, seconds }, rate);
@@ -246,7 +246,7 @@ export async function retireIndex(work: IndexWork, name: string): Promise<Outcom
   const cycle = await mustHaveLifeCycle(work, target, oneOf(target));
   const control = await work.schema.library.load("@rowhouse/patterns/indexes/control");
   await work.database.tables.createTable(control.CONTROL_TABLE);
-  const seconds = (2 * control.EVERYBODY_MS) / 1000;
+  const seconds = (2 * control.PROPAGATION_MS) / 1000;
   work.progress(
     `${name} is ${await cycle.state()}; readers and writers stop using it within ${seconds} s`,
   );

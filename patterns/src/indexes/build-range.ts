@@ -7,7 +7,7 @@ import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
 import { mapBounded } from "../store/limit.ts";
 import { claimsIn, PAGE } from "./claims.ts";
-import { type BuildProgress, type KeptIndex, OWNER_MS, widthOf } from "./control.ts";
+import { type BuildProgress, type ManagedIndex, OWNER_MS, widthOf } from "./control.ts";
 
 export const RATE = 200;
 /** When to retry a value whose owner is not certain yet. */
@@ -20,7 +20,7 @@ const SLOWEST = 16;
 
 /** A build, or a part of one. */
 export interface RangeBuild {
-  readonly index: KeptIndex;
+  readonly index: ManagedIndex;
   /** The partitions to build. Default: all. */
   readonly filter?: Filter | undefined;
   readonly pace: Pace;
@@ -63,8 +63,8 @@ export async function buildRange(
  * Writers learn about a build one after the other: some already maintain entries while others do not. Once all
  * maintain them, and before the first entity is read, the entries that exist are repaired; they are few.
  */
-export async function mendFirst(
-  index: KeptIndex,
+export async function repairExisting(
+  index: ManagedIndex,
   pace: Pace,
   still: () => Promise<unknown>,
 ): Promise<void> {
@@ -89,7 +89,7 @@ export function recordedOf(duplicates: readonly string[]): string[] {
  * this process was suspended. @returns how many, and the entities whose value belongs to another.
  */
 async function reconciled(
-  { database: { clock }, keeper }: KeptIndex,
+  { database: { clock }, keeper }: ManagedIndex,
   bases: readonly { readonly stored: EntityKey; readonly keys: readonly EntityKey[] }[],
   pace: Pace,
   still: () => Promise<unknown>,

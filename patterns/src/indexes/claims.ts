@@ -3,7 +3,7 @@ import { ageOf, entriesOf } from "../model/entry.ts";
 import { keyOf } from "../ports/mutation.ts";
 import type { Continuation, EntityKey } from "../ports/tables.ts";
 import { pagesWhere } from "../query/pages.ts";
-import type { KeptIndex } from "./control.ts";
+import type { ManagedIndex } from "./control.ts";
 
 /** What an entry claims: that it belongs to this entity. */
 export interface Claim {
@@ -24,7 +24,7 @@ export const LISTED = Number.POSITIVE_INFINITY;
 
 /** The claims of all entries of an index, from the continuation of an earlier call. */
 export async function* claimsIn(
-  { database, entity, keeper }: Pick<KeptIndex, "database" | "entity" | "keeper">,
+  { database, entity, keeper }: Pick<ManagedIndex, "database" | "entity" | "keeper">,
   from?: Continuation,
 ): AsyncGenerator<PageOfClaims> {
   if (!keepsRows(keeper)) {

@@ -36,8 +36,8 @@ export const LEASE_MS = 30_000;
 const COMMIT_MS = 20_000;
 /** The time from reading a state until no commit based on it can happen any more. */
 export const WRITE_MS = LEASE_MS + COMMIT_MS;
-/** When all writers have seen a change. Services count timeouts in whole seconds, from the arrival of a request. */
-export const EVERYBODY_MS = WRITE_MS + 5000;
+/** After this time all writers have seen a change. Services count timeouts in whole seconds, from the arrival of a request. */
+export const PROPAGATION_MS = WRITE_MS + 5000;
 
 export interface Control {
   readonly state: IndexState;
@@ -84,8 +84,8 @@ export function widthOf(keeper: EntryKeeper | ListKeeper): number {
   return keepsRows(keeper) ? LOOKUPS_AT_ONCE : 1;
 }
 
-/** An index that is built, checked, repaired or removed from outside. */
-export interface KeptIndex {
+/** An index that is built, checked, repaired or removed, with its entries and its control row. */
+export interface ManagedIndex {
   readonly database: Database;
   readonly entity: AnyEntity;
   readonly name: string;
@@ -94,7 +94,7 @@ export interface KeptIndex {
 }
 
 /** @throws validation-failed when it has no entries of its own. */
-export function keptIndex(database: Database, entity: AnyEntity, name: string): KeptIndex {
+export function managedIndex(database: Database, entity: AnyEntity, name: string): ManagedIndex {
   const keeper = keeperIn(database, entity, name);
   if (!keeper) throw validationFailed(entity.name, name, "is not an index that can be built");
   return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
@@ -104,9 +104,9 @@ export function keptIndex(database: Database, entity: AnyEntity, name: string): 
  * The same index, whose entries are written no later than `byMs` returns: a retirement in the meantime would
  * never find entries written after it.
  */
-export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
+export function withDeadline(index: ManagedIndex, byMs: ByMs): ManagedIndex {
   const { database, entity, name } = index;
-  return { ...index, keeper: keptIndex(database.inTime(byMs), entity, name).keeper };
+  return { ...index, keeper: managedIndex(database.inTime(byMs), entity, name).keeper };
 }
 
 /**
@@ -115,8 +115,8 @@ export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
  * each such read, one at a time.
  * @throws validation-failed once the index is being retired: it cannot be `done` then.
  */
-export function keptUntil(
-  { control, database: { clock } }: KeptIndex,
+export function permittedUntil(
+  { control, database: { clock } }: ManagedIndex,
   done: string,
   still?: () => Promise<unknown>,
 ): () => Promise<number> {
@@ -144,7 +144,7 @@ export function keptUntil(
  * Done before the index is `writeonly`, when all writers use its tables: a retirement may have dropped one, or
  * it was never created.
  */
-export async function createItsTables({ database, entity, name }: KeptIndex): Promise<void> {
+export async function createIndexTables({ database, entity, name }: ManagedIndex): Promise<void> {
   const { [name]: index } = entity.indexes;
   if (index) await database.createTables(index);
 }
@@ -153,7 +153,7 @@ export async function createItsTables({ database, entity, name }: KeptIndex): Pr
 export const OWNER_MS = 60_000;
 
 /** Whether the owner should confirm its work again, if this is checked every 30 s. */
-export function isOwnedBriefly(clock: Clock, ownedUntilMs = 0): boolean {
+export function isOwnershipEnding(clock: Clock, ownedUntilMs = 0): boolean {
   return ownedUntilMs - clock.now() < OWNER_MS * 0.75;
 }
 
@@ -251,7 +251,7 @@ export async function register({ tables, clock }: Database, index: IndexControl)
       }
       found = await index.find();
     }
-    await clock.sleep(EVERYBODY_MS);
+    await clock.sleep(PROPAGATION_MS);
   }
   await index.write({ state: "disabled" }, undefined);
 }

@@ -1,9 +1,9 @@
 import type { KeyValues } from "../keys/key-shape.ts";
 import {
-  askForRepair,
-  leftBehind,
   REPAIR_QUEUE,
   repairTripwire,
+  reportLeftBehind,
+  requestRepair,
 } from "../messages/repair-order.ts";
 import type { Index, Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
@@ -120,7 +120,7 @@ export class QueuedList implements ListKeeper {
     return {
       commitByMs,
       committed: async () => {
-        await tripwire.fire().catch((error) => leftBehind(this.#context, change.key, error));
+        await tripwire.fire().catch((error) => reportLeftBehind(this.#context, change.key, error));
       },
     };
   }
@@ -135,7 +135,7 @@ export class QueuedList implements ListKeeper {
     const found = await mapBounded(await this.keys(value), LOOKUPS_AT_ONCE, async (key) => {
       const base = await readAt(this.#context, key);
       if (base && hasKey(this.keysOf(base.row), list)) return base.row;
-      await askForRepair(this.#context, this.#queue, key, list);
+      await requestRepair(this.#context, this.#queue, key, list);
       return undefined;
     });
     return found.filter((row) => row !== undefined);

@@ -16,7 +16,7 @@ export interface RepairOrder {
 }
 
 /** Asks a worker to repair an entry that a reader found wrong. Best effort: a failure to send is not reported. */
-export async function askForRepair(
+export async function requestRepair(
   context: FollowerContext,
   queue: string,
   key: EntityKey,
@@ -27,7 +27,7 @@ export async function askForRepair(
 }
 
 /** Reports that the base is committed, but the rest is left to the worker or the scrub. */
-export function leftBehind(
+export function reportLeftBehind(
   { database, entity, name }: FollowerContext,
   base: EntityKey,
   error: unknown,

@@ -251,11 +251,11 @@ export function selected(rows: EntityRows, place: Keys, query: KeyValues) {
   const partitionKey = partitionKeyOf(partition, query);
   const range = row.rangeOf(query);
   if (!isOneRow(range)) assertBinds(query, partition, row);
-  return { partitionKey, range, compared: comparedIn(rows, place, query) };
+  return { partitionKey, range, compared: shortenedValues(rows, place, query) };
 }
 
 /** The values of `query` for fields of which the keys hold only a hash; for most keys none. */
-export function comparedIn(
+export function shortenedValues(
   { fields }: EntityRows,
   { partition, row }: Keys,
   query: KeyValues,
@@ -267,7 +267,7 @@ export function comparedIn(
 }
 
 /** Whether this is the requested row, and not another with the same key. */
-export function isAsked(row: Row, compared: ReturnType<typeof comparedIn>): boolean {
+export function isRequestedRow(row: Row, compared: ReturnType<typeof shortenedValues>): boolean {
   // A query requests the entities without a value of a `missing` segment by null.
   return compared.every(([field, value = row[field]]) => (row[field] ?? null) === (value ?? null));
 }

@@ -5,10 +5,10 @@ import { isOneRow, type KeyRange } from "../keys/key-range.ts";
 import { assertPaired } from "../keys/text.ts";
 import {
   assertKeyFits,
-  type comparedIn,
-  isAsked,
+  isRequestedRow,
   project,
   type Row,
+  type shortenedValues,
 } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
@@ -48,7 +48,7 @@ interface Choice {
   readonly partitionKey?: string;
   readonly range: KeyRange;
   /** Values the rows must also have, because the keys hold only a hash of them. */
-  readonly compared?: ReturnType<typeof comparedIn>;
+  readonly compared?: ReturnType<typeof shortenedValues>;
   readonly condition?: Filter;
   readonly selected?: readonly string[];
   readonly limit?: number;
@@ -205,7 +205,7 @@ function pages(
     );
     const found = page.entities.flatMap((stored, i) => {
       const row = rows[i];
-      if (!row || !isAsked(row, compared)) return [];
+      if (!row || !isRequestedRow(row, compared)) return [];
       return { stored, row: compared.length > 0 ? (project(row, run.selected) ?? row) : row };
     });
     database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });

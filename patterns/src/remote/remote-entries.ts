@@ -1,5 +1,5 @@
 import { isTableError } from "../errors.ts";
-import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
+import { REPAIR_QUEUE, repairTripwire, reportLeftBehind } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
 import { assertEntityFits, type Row, type Unknown } from "../model/entity-rows.ts";
@@ -164,7 +164,7 @@ export class RemoteEntries implements EntryKeeper {
       return await repairTripwire(this.#context, change, { queue, delayMs });
     } catch (error) {
       if (withoutQueue !== "inline") throw error;
-      leftBehind(this.#context, change.key, error);
+      reportLeftBehind(this.#context, change.key, error);
       return undefined;
     }
   }
@@ -238,7 +238,7 @@ export class RemoteEntries implements EntryKeeper {
       const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
         const entry = entries[i];
         if (row && stored && hasKey(desired, key))
-          return this.#mend(key, row, stored, entry, rewrites);
+          return this.#repair(key, row, stored, entry, rewrites);
         const isOurs = entry && isSameKey(this.baseOf(entry), base);
         return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "unsettled";
       });
@@ -253,7 +253,7 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   /** Makes the entry of `stored` exist with the right content; `again` when another client was faster. */
-  async #mend(
+  async #repair(
     key: EntityKey,
     row: Row,
     stored: StoredEntity,
@@ -340,7 +340,7 @@ export class RemoteEntries implements EntryKeeper {
     try {
       await work();
     } catch (error) {
-      leftBehind(this.#context, base, error);
+      reportLeftBehind(this.#context, base, error);
     }
   }
 }

@@ -7,7 +7,7 @@ import { printKey, writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
-import { Stale, untilUncontended } from "../write.ts";
+import { retryWhileStale, Stale } from "../write.ts";
 
 /** A view without its types. */
 export interface AnyView {
@@ -60,7 +60,7 @@ export class ViewProjector {
 
   async reconcile(table: string, base: EntityKey, key: EntityKey): Promise<void> {
     const { tables } = this.#database;
-    await untilUncontended(this.#database, {}, async () => {
+    await retryWhileStale(this.#database, {}, async () => {
       const before = await tables.get(table, key);
       const source = await tables.get(this.#source.table, base);
       const properties = await this.contentOf(key, source, before);
