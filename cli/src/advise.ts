@@ -60,11 +60,12 @@ function checkLength(recording: string): void {
   // A pipe has no length.
   if (stats.isFile() && stats.size === 0) {
     throw new Error(
-      `${recording} is empty. The server writes traffic 64 KiB at a time and when it shuts down: it was killed before that, or is still running.`,
+      `${recording} is empty: the server writes traffic every 64 KiB and at shutdown. Shut it down and try again; if it was killed, record again.`,
     );
   }
   if (stats.size > 2 * RECORDING_BYTES_MAX) {
-    throw new Error(`${recording} is larger than a recording can be.`);
+    const limit = `${RECORDING_BYTES_MAX / 2 ** 20} MiB`;
+    throw new Error(`${recording} is larger than the ${limit} that serve --record writes.`);
   }
 }
 

@@ -52,7 +52,7 @@ export function addBackupCommand(program: Command): void {
 
 function parseTarget(text: string): string {
   if (text !== "") return text;
-  throw new InvalidArgumentError("The name is empty; name a folder that does not exist yet.");
+  throw new InvalidArgumentError("It must not be empty; name a folder that does not exist yet.");
 }
 
 const SHOW_EVERY_MS = 200;
@@ -70,5 +70,5 @@ function progressOn(terminal: NodeJS.WriteStream): (progress: BackupProgress) =>
 
 function describe({ entries, entryBytes, contents }: BackupProgress): string {
   const megabytes = (entryBytes / 1e6).toFixed(1);
-  return `${entries} entries (${megabytes} MB) and ${contents} contents in files`;
+  return `${entries} entries (${megabytes} MB) and ${contents} content files`;
 }

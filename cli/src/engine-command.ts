@@ -4,10 +4,10 @@ import type { Command } from "commander";
 export function addEngineCommand(program: Command): void {
   const engine = program
     .command("engine")
-    .description("prepare and check a PostgreSQL database for `serve --engine`");
+    .description("prepare and check a PostgreSQL database for serve --engine");
   engine
     .command("install")
-    .description("create the table in the database and print the statements")
+    .description("create the table in the database, and print the statements")
     .argument(...DATABASE)
     .option("--dry-run", "only print the statements")
     .action(async (given: string | undefined, { dryRun }: { dryRun?: true }) => {
@@ -57,7 +57,9 @@ const DATABASE = ["[url]", "postgres://USER@HOST:PORT/DATABASE; default: ROWHOUS
 function urlOf(given: string | undefined): string {
   const url = given ?? process.env.ROWHOUSE_ENGINE;
   if (url) return url;
-  throw new Error("Name the database: postgres://USER@HOST:PORT/DATABASE, or set ROWHOUSE_ENGINE.");
+  throw new Error(
+    "No database is named: pass postgres://USER@HOST:PORT/DATABASE, or set ROWHOUSE_ENGINE.",
+  );
 }
 
 function print(line: string): void {

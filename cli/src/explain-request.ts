@@ -58,6 +58,6 @@ function accountOf(named: string | undefined, environment: NodeJS.ProcessEnv) {
   const key = accounts.find(name)?.keys[0];
   if (key) return { name, key };
   throw new Error(
-    `There is no key for account "${name}": add it to AZURITE_ACCOUNTS, or put a SAS into the URL.`,
+    `There is no key for account "${name}": add the account to AZURITE_ACCOUNTS, or use a URL with a SAS.`,
   );
 }

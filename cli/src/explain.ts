@@ -21,11 +21,11 @@ export function addExplainCommand(program: Command): void {
   program
     .command("explain")
     .description("show what a query reads, and suggest a better query or key if there is one")
-    .argument("<filter>", "a $filter; '' for none")
-    .requiredOption("-t, --table <name>", "the table to query")
+    .argument("<filter>", "the query's $filter; '' for none")
+    .requiredOption("-t, --table <name>", "the table to query; required")
     .option(
       "--against <url>",
-      "also run the query against this endpoint and print its cost: the account's URL, signed with a key from AZURITE_ACCOUNTS or of the development account, or a URL with a SAS",
+      "also run the query at this endpoint and print its cost: a URL with a SAS, or the URL of an account whose key is in AZURITE_ACCOUNTS, or of the development account",
     )
     .option("--json", "print JSON")
     .action(async (filter: string, options: ExplainOptions) => {
@@ -72,14 +72,14 @@ function describePlan(plan: Plan, cure: QueryCure): string[] {
 }
 
 function describeAnswer({ status, plan, cost, more }: Asked, against = ""): string[] {
-  const lines = [`asked     ${withoutQuery(against)}: ${status}`];
+  const lines = [`endpoint  ${withoutQuery(against)} answered ${status}`];
   if (plan) lines.push(`its plan  ${plan}`);
   for (const part of cost?.split(", ") ?? []) {
     const [name = "", value = ""] = part.split("=");
     lines.push(`          ${name.padEnd(18)} ${value}`);
   }
-  if (!cost && status < 300) lines.push("          (this server reports no cost)");
-  if (more) lines.push("          this was the first page of several");
+  if (!cost && status < 300) lines.push("          (the endpoint reports no cost)");
+  if (more) lines.push("          (this is the first of several pages)");
   return lines;
 }
 
@@ -128,8 +128,21 @@ async function ask(
 
 /** The message in a JSON or XML error body; the start of any other body. */
 function messageIn(body: string): string {
-  const [, json, xml] = /"value":"((?:[^"\\]|\\.)*)"|<Message>([^<]*)/.exec(body) ?? [];
-  return (json ?? xml ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
+  const [, json, xml] = /"value":("(?:[^"\\]|\\.)*")|<Message>([^<]*)/.exec(body) ?? [];
+  const message = json === undefined ? (xml ?? body) : unquoted(json);
+  const [line = ""] = message.split("\n");
+  return line.length <= MESSAGE_LENGTH_MAX ? line : `${line.slice(0, MESSAGE_LENGTH_MAX)}...`;
+}
+
+/** A page of HTML can be one long line. */
+const MESSAGE_LENGTH_MAX = 1000;
+
+function unquoted(json: string): string {
+  try {
+    return String(JSON.parse(json));
+  } catch {
+    return json;
+  }
 }
 
 /** Accepts the names of the service's own metrics tables, too. */
@@ -140,7 +153,7 @@ function checkName(table: string): void {
   } catch (cause) {
     if (!(cause instanceof ServiceError)) throw cause;
     throw new Error(
-      `There can be no table named "${table}": ${LIMITS.tableNameLengthMin} to ${LIMITS.tableNameLengthMax} letters and digits, starting with a letter, and not "tables".`,
+      `"${table}" is not a table name: use ${LIMITS.tableNameLengthMin} to ${LIMITS.tableNameLengthMax} letters and digits, starting with a letter, but not "tables".`,
       { cause },
     );
   }

@@ -13,7 +13,8 @@ import { tablePrefix } from "@rowhouse/server/table/table-keys";
  */
 export async function openDataFolder(location: string): Promise<LmdbEngine> {
   const path = resolve(location);
-  if (!existsSync(join(path, "data.mdb"))) throw new Error(`${path} is not a data folder.`);
+  if (!existsSync(join(path, "data.mdb")))
+    throw new Error(`${path} is not a data folder: it contains no data.mdb.`);
   return openLmdbEngine({ path });
 }
 

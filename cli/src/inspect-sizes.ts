@@ -58,7 +58,8 @@ export async function sizesOfTables(engine: Engine, only?: string): Promise<Tabl
     const skew = { first: share(1), firstTen: share(LARGEST_MAX) };
     sizes.push({ table: `${account}/${table}`, partitions, entities, bytes, skew, largest });
   }
-  if (only !== undefined && sizes.length === 0) throw new Error(`There is no table "${only}".`);
+  if (only !== undefined && sizes.length === 0)
+    throw new Error(`The data folder has no table "${only}".`);
   return sizes;
 }
 

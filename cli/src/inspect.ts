@@ -47,7 +47,7 @@ export async function inspect(
   else {
     const named = await listStoredTables(engine);
     const found = named.filter((each) => each.table.toLowerCase() === table.toLowerCase());
-    if (found.length === 0) throw new Error(`There is no table "${table}".`);
+    if (found.length === 0) throw new Error(`The data folder has no table "${table}".`);
     ranges.push(...found.map(({ range }) => range));
   }
   let printed = 0;
@@ -59,7 +59,7 @@ export async function inspect(
       return true;
     });
     if (ended === "stopped") {
-      say(`(there are more than ${limit} entries; raise --limit to see more)`);
+      say(`(more than ${limit} entries; raise --limit to print more)`);
       return;
     }
   }
@@ -67,5 +67,5 @@ export async function inspect(
 
 function parseLimit(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError(`"${text}" is not a number from 1 to 999999999.`);
+  throw new InvalidArgumentError("It must be a number from 1 to 999999999.");
 }

@@ -13,8 +13,10 @@ import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
 
 const program = new Command("rowhouse")
-  .description("A table store you can own: serves the Azure Table, Queue and Blob protocols.")
-  .version(packageVersion(), "-v, --version")
+  .description("a table store that speaks the Azure Table, Queue and Blob protocols")
+  .version(packageVersion(), "-v, --version", "print the version")
+  .helpOption("-h, --help", "print this help")
+  .helpCommand("help [command]", "print the help of a command")
   .showHelpAfterError("(add --help for the allowed arguments)")
   // Exit code 1 means a finding, so a wrong command line exits with 2. Commands added below inherit this.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
@@ -40,10 +42,11 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 process.stderr.on("error", () => {});
 
 // Without a command name, `serve` runs; it would report an unknown command as an argument too many.
-const [given = "-"] = process.argv.slice(2);
+const [first = "-", second = "-"] = process.argv.slice(2);
+const given = first === "help" ? second : first;
 const names = [...program.commands.map((command) => command.name()), "help"];
 if (!given.startsWith("-") && !names.includes(given)) {
-  program.error(`error: there is no command '${given}'; there are ${names.join(", ")}`);
+  program.error(`error: unknown command '${given}'; the commands are ${names.join(", ")}`);
 }
 
 try {

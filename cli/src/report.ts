@@ -26,7 +26,7 @@ export function reportOf(
   format: "text" | "json",
 ): { readonly text: string; readonly exitCode: 0 | 1 } {
   if (!existsSync(file)) {
-    throw new Error(`${file} does not exist; the server writes it at shutdown.`);
+    throw new Error(`${file} does not exist; serve --scan-budget writes it at shutdown.`);
   }
   const summary = parsed(readText(file));
   if (!isSummary(summary)) throw new Error(`${file} is not a scan budget report.`);
@@ -65,12 +65,14 @@ export function printScanReport(summary: ScanSummary): string {
   ];
   for (const each of overruns) {
     const density =
-      each.entitiesRead > 0 ? `, read ${each.entitiesRead} to return ${each.entitiesReturned}` : "";
+      each.entitiesRead > 0
+        ? `, read ${each.entitiesRead} entities to return ${each.entitiesReturned}`
+        : "";
     lines.push(
       "",
       `${each.account}/${each.table}: ${each.class}${each.shape ? ` where ${shortened(each.shape)}` : ""}`,
       `  ${times(each.count)} over "${each.reason}"${density}`,
-      `  for example ${shortened(each.plan)}`,
+      `  for example: ${shortened(each.plan)}`,
       `  ${each.cure}`,
     );
   }
@@ -90,8 +92,8 @@ function times(count: number): string {
 
 export function printTargets(report: TargetsReport): string {
   const { mode, requests, entities, throttled, places } = report;
-  const verb = mode === "enforce" ? "were refused" : "the cloud would have refused";
-  const lines = [`targets: ${requests} requests, ${entities} entities; ${throttled} ${verb}`];
+  const verb = mode === "enforce" ? "throttled" : "that the cloud would have throttled";
+  const lines = [`targets: ${requests} requests, ${throttled} ${verb}; ${entities} entities`];
   for (const { where, code, firstAt, count } of places) {
     lines.push(`  ${code} ${times(count)} at ${where}, first ${new Date(firstAt).toISOString()}`);
   }

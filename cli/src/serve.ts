@@ -33,10 +33,13 @@ export function addServeCommand(program: Command): void {
   command.action((beside: readonly string[], options: ServeOptions) => {
     const hasCommand = process.argv.includes("--");
     if (beside.length > 0 && !hasCommand) {
-      program.error(`error: serve takes no '${beside[0]}'; put a command to run after --`);
+      program.error(
+        `error: unexpected argument '${beside[0]}'; a command to run while serving goes after --`,
+      );
     }
     // An empty command is usually an unset variable of a script, which would then wait forever.
-    if (hasCommand && !beside[0]) program.error("error: there is no command after --");
+    if (hasCommand && !beside[0])
+      program.error("error: there is no command after --; name one, or leave -- out");
     const isGiven = (name: keyof ServeOptions) => command.getOptionValueSource(name) === "cli";
     try {
       checkOptions(options, isGiven, hasCommand);
@@ -113,7 +116,7 @@ function accountOf(accounts: Accounts): Account {
     .map((name) => accounts.find(name))
     .find((account) => account !== undefined && !account.disabled);
   if (found) return found;
-  throw new Error("All accounts are disabled; running a command needs an enabled one.");
+  throw new Error("All accounts are disabled; a command after -- needs an enabled one.");
 }
 
 async function start(
@@ -123,7 +126,7 @@ async function start(
 ): Promise<{ server: RunningServer; watch: Watch }> {
   if (options.oauth !== undefined && !bearer) {
     log.warn(
-      "--oauth is given, but no issuer is configured: bearer tokens are refused. See --config.",
+      "--oauth is given, but no issuer is configured in --config: bearer tokens are refused",
     );
   }
   const tls = readTls(options);
@@ -209,15 +212,7 @@ function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void 
 
 /** @throws Error for unreadable files, an invalid certificate, and a key that does not belong to it. */
 function readTls({ cert, key, pwd }: ServeOptions): TlsMaterial | undefined {
-  if (cert === undefined) {
-    if (key !== undefined || pwd !== undefined) {
-      throw new Error(`--${key === undefined ? "pwd" : "key"} is given without --cert.`);
-    }
-    return undefined;
-  }
-  if (key === undefined && pwd === undefined) {
-    throw new Error("--cert needs --key (PEM) or --pwd (PFX).");
-  }
+  if (cert === undefined) return undefined;
   const passphrase = pwd === undefined ? {} : { passphrase: pwd };
   try {
     const material =
@@ -228,6 +223,6 @@ function readTls({ cert, key, pwd }: ServeOptions): TlsMaterial | undefined {
     return material;
   } catch (cause) {
     const flags = key === undefined ? "--cert and --pwd" : "--cert and --key";
-    throw new Error(`${flags} cannot be used: ${messageOf(cause)}`, { cause });
+    throw new Error(`Cannot use ${flags}: ${messageOf(cause)}`, { cause });
   }
 }

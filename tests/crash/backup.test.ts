@@ -107,7 +107,7 @@ describe(`A backup of a folder that is being written to (seed ${seed}, CRASH_SEE
 async function backUp(data: string, target: string): Promise<void> {
   const command = new RowhouseCommand(["backup", target, "--location", data]);
   assert.equal(await command.exited, 0, command.stdout + command.stderr);
-  assert.match(command.stdout, /entries .* contents in files/);
+  assert.match(command.stdout, /entries .* content files/);
 }
 
 /** Signals a backup that is running; one that finished before the signal does not count. */

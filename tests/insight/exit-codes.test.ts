@@ -18,7 +18,12 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "an unknown command",
     args: ["reprot"],
-    reason: /no command 'reprot'; there are .*report/,
+    reason: /unknown command 'reprot'; the commands are .*report/,
+  },
+  {
+    what: "help for a command that is none",
+    args: ["help", "reprot"],
+    reason: /unknown command 'reprot'/,
   },
   { what: "a missing argument", args: ["explain", "-t", "T"], reason: /missing required argument/ },
   { what: "an unknown command below another", args: ["engine", "x"], reason: /unknown command/ },
@@ -30,23 +35,23 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "a missing report, without usage help",
     args: ["report", "none.json"],
-    reason: /does not exist; the server writes it at shutdown\.\n$/,
+    reason: /does not exist; serve --scan-budget writes it at shutdown\.\n$/,
   },
   {
     what: "an empty folder name, which does not mean the current folder",
     args: ["serve", "--location", ""],
-    reason: /'-l, --location <folder>' argument '' is invalid\. It is empty\./,
+    reason: /'-l, --location <folder>' argument '' is invalid\. It must not be empty\./,
   },
   {
     what: "an empty host name, which does not mean every address",
     args: ["serve", "--tableHost="],
-    reason: /'--tableHost <host>' argument '' is invalid\. It is empty\./,
+    reason: /'--tableHost <host>' argument '' is invalid\. It must not be empty\./,
   },
   {
     what: "a backup without a target",
     args: ["backup", ""],
     reason:
-      /'' is invalid for argument 'target'\. The name is empty; name a folder that does not exist yet\./,
+      /'' is invalid for argument 'target'\. It must not be empty; name a folder that does not exist yet\./,
   },
   {
     what: "no command after --",
@@ -57,13 +62,14 @@ const COMMAND_LINES: readonly CommandLine[] = [
     what: "--inMemoryPersistence together with a database from the environment",
     args: ["serve", "--inMemoryPersistence"],
     environment: { ROWHOUSE_ENGINE: "postgres://somebody@localhost/of-somebody" },
-    reason: /cannot start: --inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different/,
+    reason:
+      /cannot start: --inMemoryPersistence and --engine \(or ROWHOUSE_ENGINE\) name different/,
   },
   {
     what: "--location together with a database",
     args: ["serve", "--location", "data", "--engine", "postgres://localhost/d"],
     reason:
-      /cannot start: --location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
+      /cannot start: --location and --engine \(or ROWHOUSE_ENGINE\) name different places for the data: use/,
   },
   {
     what: "a missing configuration file",
@@ -78,18 +84,18 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "an invalid certificate",
     args: ["serve", "--inMemoryPersistence", "--cert", "README.md", "--key", "README.md"],
-    reason: /cannot start: --cert and --key cannot be used: .*PEM/,
+    reason: /cannot start: Cannot use --cert and --key: .*PEM/,
   },
   {
     what: "a missing database URL",
     args: ["engine", "check"],
     environment: { ROWHOUSE_ENGINE: "" },
-    reason: /^rowhouse: Name the database: .* or set ROWHOUSE_ENGINE\.$/m,
+    reason: /^rowhouse: No database is named: .* or set ROWHOUSE_ENGINE\.$/m,
   },
   {
     what: "missing definitions",
     args: ["patterns", "check"],
-    reason: /Name the module that exports the definitions; there is no schema\.ts, .* here\.$/m,
+    reason: /There is no schema\.ts, .* here: name the module that exports the definitions\.$/m,
   },
   {
     what: "a folder in place of the scan budget's rules",
@@ -135,7 +141,7 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "an empty insight token",
     args: ["serve", "--insight", "--insight-token="],
-    reason: /It is empty; leave it out to get a new one/,
+    reason: /It must not be empty; leave it out to get a new one/,
   },
 ];
 
@@ -168,7 +174,7 @@ describe("Exit codes of the rowhouse command", () => {
       assert.equal(await command.exited, 2);
       assert.match(
         command.stderr,
-        /traffic\.jsonl is empty\. .* it was killed before that, or is still/,
+        /traffic\.jsonl is empty: .* Shut it down and try again; if it was killed, record again/,
       );
     }));
 

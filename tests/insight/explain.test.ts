@@ -25,7 +25,7 @@ describe("rowhouse explain", () => {
       const explaining = explainFilter("PartitionKey eq 'a'", { table }, {});
       await assert.rejects(
         explaining,
-        /^Error: There can be no table named .* 3 to 63 letters and digits/,
+        /^Error: ".*" is not a table name: use 3 to 63 letters and digits/,
       );
     }
     const table = "$MetricsHourPrimaryTransactionsTable";
@@ -77,6 +77,21 @@ describe("rowhouse explain", () => {
     server.closeAllConnections();
     assert.match(text, /^its plan {2}table scan.*31m$/m);
     assert.doesNotMatch(text, /[^\n\P{Cc}]/u);
+  });
+
+  it("prints the endpoint's message without the escapes of JSON", async () => {
+    const value = 'over the "no scan" budget\nRequestId:1';
+    const server = createServer((_, response) => {
+      response.writeHead(400).end(JSON.stringify({ "odata.error": { message: { value } } }));
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const address = server.address();
+    assert.ok(address !== null && typeof address === "object");
+    const against = `http://127.0.0.1:${address.port}/devstoreaccount1`;
+    const { failure } = await explainFilter("", { table: "People", against }, {});
+    server.close();
+    server.closeAllConnections();
+    assert.equal(failure, `${against} answered 400: over the "no scan" budget`);
   });
 
   it("prints why an endpoint does not answer", async () => {

@@ -44,7 +44,7 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
       const { text: report, exitCode } = reportOf(file, "text");
       assert.equal(exitCode, 1);
       assert.match(report, /^scan budget: 2 pages of queries, 1 over budget$/m);
-      assert.match(report, /for example table scan where Age eq 1/);
+      assert.match(report, /for example: table scan where Age eq 1/);
     }));
 });
 

@@ -100,7 +100,11 @@ describe("A command next to a server", () => {
       args: ["--", "no-such-command"],
       reason: /^rowhouse: Cannot run the command: spawn no-such-command ENOENT$/m,
     },
-    { what: "is not preceded by --", args: ["npm"], reason: /serve takes no 'npm'; .* after --/ },
+    {
+      what: "is not preceded by --",
+      args: ["npm"],
+      reason: /unexpected argument 'npm'; .* after --/,
+    },
     {
       what: "would run next to several server processes",
       args: ["--workers=2", "--", "true"],

@@ -57,14 +57,14 @@ export async function adviseIndex(
         [
           "  sampled",
           isPart
-            ? `the first ${sampled} entities; use --total to give their number`
+            ? `the first ${sampled} entities; pass the number of all with --total`
             : `${sampled} entities`,
         ],
         ["  values", `${distinct}, ${Math.round(entriesPerValue * 10) / 10} entities per value`],
         ["  commonest", share ?? "none"],
         ["  a lookup", countOf(lookupRequests, "request")],
         ["  a scan", countOf(scanRequests, "request")],
-        ["  workload", `${reads} lookups for ${writes} writes`],
+        ["  workload", `${countOf(reads, "lookup")} for ${countOf(writes, "write")}`],
       ]),
     ],
     json: { index: name, ...advice, workload: { reads, writes } },
@@ -99,7 +99,8 @@ function indexedBy({ entity, part }: Target) {
     return { entity, isCovering: false, isUnique: false, valueIn };
   }
   const there = new Set([...Object.keys(indexes), ...Object.keys(rows.fields)]);
-  throw new Error(`${name} has no index or field "${part ?? ""}"; it has ${listOf(there)}.`);
+  const found = part === undefined ? "Name an index or a field" : `${name} has no "${part}"`;
+  throw new Error(`${found}; ${name} has ${listOf(there)}.`);
 }
 
 /** Counts each member of a list. Several fields count together, in every combination of their values. */
@@ -112,8 +113,10 @@ function combinations(index: string): (values: readonly unknown[]) => string[] {
     // Checked before building them: the combinations of a few lists of thousands would exceed the memory.
     left -= lists.reduce((product, { length }) => product * length, 1);
     if (left < 0) {
-      const found = `The first ${entities} entities have more than ${COMBINATIONS_MAX} values in ${index}`;
-      throw new Error(`${found}. Give a smaller --sample; as many entries would be written.`);
+      const sampled = countOf(entities, "entity", "entities");
+      throw new Error(
+        `${index} has more than ${COMBINATIONS_MAX} values in ${sampled}, and would have as many entries: use a smaller --sample.`,
+      );
     }
     let rows: readonly (readonly string[])[] = [[]];
     for (const members of lists) {

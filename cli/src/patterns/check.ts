@@ -116,10 +116,20 @@ function recordFileOf(file: string): string {
 
 function readRecord(file: string): DefinitionsRecord | undefined {
   if (!existsSync(file)) return undefined;
-  // Written by this program; another file's format is refused.
-  const record = JSON.parse(readFileSync(file, "utf8")) as DefinitionsRecord;
-  if (record.format !== 1) throw new Error(`${file} is not a record of definitions.`);
-  return record;
+  const record = parsed(readFileSync(file, "utf8"));
+  // This program wrote the file if the format matches, so its content is as declared.
+  if (record?.format === 1) return record;
+  throw new Error(
+    `${file} is not a record of definitions: delete it, or restore what check --write wrote.`,
+  );
+}
+
+function parsed(text: string): DefinitionsRecord | null | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function refused(error: unknown): Outcome {

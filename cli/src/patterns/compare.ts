@@ -57,7 +57,7 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       id: "version-lowered",
       level: "error",
       where: name,
-      message: `version ${before.version} is recorded but this is ${after.version}: the table holds rows of the newer version`,
+      message: `version ${before.version} is recorded but this is ${after.version}: the table contains rows of the newer version`,
       fix: "continue from the recorded version.",
     });
   }

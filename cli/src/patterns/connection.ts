@@ -21,7 +21,13 @@ export function addConnectionOptions(command: Command): Command {
     )
     .addOption(
       new Option("--profile <kind>", "the kind of endpoint").choices(PROFILES).default("azure"),
-    );
+    )
+    .option("--json", "print JSON");
+}
+
+/** Undefined also if it is empty, as from an unset variable of a script. */
+export function connectionOf({ connection = "" }: ConnectionOptions): string | undefined {
+  return connection.trim() === "" ? undefined : connection;
 }
 
 export interface Watching {
@@ -34,20 +40,25 @@ export interface Watching {
 /** @throws Error if no connection is given, or a client is not installed. */
 export async function openDatabase(
   library: Library,
-  { connection, profile }: ConnectionOptions,
+  options: ConnectionOptions,
   { queues, signal, progress }: Watching,
 ): Promise<Database> {
+  const connection = connectionOf(options);
   if (connection === undefined) {
-    throw new Error("Name the account: --connection STRING or AZURE_STORAGE_CONNECTION_STRING.");
+    throw new Error(
+      "No account is named: pass --connection STRING, or set AZURE_STORAGE_CONNECTION_STRING.",
+    );
   }
   const { connect } = await library.load("@rowhouse/patterns");
   const { TableServiceClient } = await library.load("@azure/data-tables");
   const { azureTables } = await library.load("@rowhouse/patterns/azure-tables");
   const { controlledIndexes } = await library.load("@rowhouse/patterns/index-states");
   const allowInsecureConnection = /http:|UseDevelopmentStorage/i.test(connection);
-  const client = TableServiceClient.fromConnectionString(connection, { allowInsecureConnection });
+  const client = clientFrom("table", () =>
+    TableServiceClient.fromConnectionString(connection, { allowInsecureConnection }),
+  );
   const database = connect({
-    tables: azureTables(client, { profile }),
+    tables: azureTables(client, { profile: options.profile }),
     indexStates: controlledIndexes(),
     meter: watch(progress),
     ...(queues && { queues: await openQueues(library, connection) }),
@@ -58,7 +69,21 @@ export async function openDatabase(
 async function openQueues(library: Library, connection: string) {
   const { QueueServiceClient } = await library.load("@azure/storage-queue");
   const { azureQueues, singleTry } = await library.load("@rowhouse/patterns/azure-queues");
-  return azureQueues(QueueServiceClient.fromConnectionString(connection, singleTry));
+  return azureQueues(
+    clientFrom("queue", () => QueueServiceClient.fromConnectionString(connection, singleTry)),
+  );
+}
+
+/** @throws Error that does not repeat the string, which may contain a key. */
+function clientFrom<Client>(service: "table" | "queue", create: () => Client): Client {
+  try {
+    return create();
+  } catch (cause) {
+    throw new Error(
+      `--connection (or AZURE_STORAGE_CONNECTION_STRING) is not a connection string with a ${service} endpoint, such as UseDevelopmentStorage=true or DefaultEndpointsProtocol=https;AccountName=NAME;AccountKey=KEY;EndpointSuffix=core.windows.net.`,
+      { cause },
+    );
+  }
 }
 
 const TOLD_EACH_MS = 2000;

@@ -1,5 +1,6 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Explanation } from "@rowhouse/patterns/query/query";
+import { messageOf } from "../message-of.ts";
 import type { Finding } from "./finding.ts";
 import { kindOf, optionsOf } from "./record.ts";
 import type { Schema } from "./schema.ts";
@@ -17,9 +18,20 @@ export async function explainQueries(schema: Schema): Promise<ExplainedQuery[]> 
   const { memory } = await schema.library.load("@rowhouse/patterns/testing");
   return Array.from(schema.queries, ([name, query]) => {
     const used = new Set<string>();
-    const explanation = query(recordingIndexes(connect(memory()), used)).explain();
+    const explanation = explained(name, () =>
+      query(recordingIndexes(connect(memory()), used)).explain(),
+    );
     return { name, explanation, indexes: [...used] };
   });
+}
+
+/** @throws Error that names the query if it fails, or if the function returns something else. */
+function explained(name: string, explain: () => Explanation): Explanation {
+  try {
+    return explain();
+  } catch (cause) {
+    throw new Error(`queries.${name} cannot be explained: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** Wraps the database so that every index accessed through `by` is added to `used`. */

@@ -3,9 +3,9 @@ import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scru
 import type { BuildProgress } from "@rowhouse/patterns/indexes/control";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
-import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
+import { alignColumns, countOf, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
-import { codeOf, indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
+import { codeOf, indexesOf, listOf, type Schema, type Target, targetOf } from "./schema.ts";
 import { type ScrubState, ScrubStateFile } from "./scrub-state.ts";
 
 /** The input of all work on indexes. */
@@ -72,11 +72,12 @@ export async function buildIndex(
   const seconds = Math.ceil(entities / rate) + (state === "disabled" ? PROPAGATION_MS / 1000 : 0);
   if (dryRun) {
     const requests = entities * requestsForEach(target.entity, index);
-    return describeEstimate({ index: name, state, entities, requests, seconds }, rate);
+    const isHidden = !registered && register === true;
+    return describeEstimate({ index: name, state, entities, requests, seconds }, rate, isHidden);
   }
   if (!registered && !register) {
     throw new Error(
-      `${name} is not registered, so readers treat it as built. Use --register to hide it from readers until it is.`,
+      `${name} is not registered, so readers treat it as built: use --register to hide it from readers until it is.`,
     );
   }
   if (!registered) {
@@ -103,10 +104,12 @@ interface BuildEstimate {
   readonly seconds: number;
 }
 
-function describeEstimate(estimate: BuildEstimate, rate: number): Outcome {
+function describeEstimate(estimate: BuildEstimate, rate: number, isHidden: boolean): Outcome {
   const { index, state, entities, requests, seconds } = estimate;
   const lines = [
-    `${index} is ${state}.`,
+    isHidden
+      ? `${index} is not registered; the build would hide it from readers until it is complete.`
+      : `${index} is ${state}.`,
     `${entities} entities, about ${requests} requests and ${timeOf(seconds)} at ${rate} entities per second.`,
   ];
   return { lines, json: estimate, found: false };
@@ -220,7 +223,7 @@ function findingsIn({ missing, wrong, dangling, duplicate }: VerifyReport): numb
 
 function describeProgress({ report }: VerifyProgress): string {
   const { entities, entries } = report;
-  return `${entities} entities and ${entries} entries read, ${findingsIn(report)} found`;
+  return `${entities} entities and ${entries} entries read, ${countOf(findingsIn(report), "problem")} found`;
 }
 
 function describeReport(
@@ -233,10 +236,10 @@ function describeReport(
     `${index}: ${entities} entities and ${entries} entries; ${missing} missing, ${wrong} wrong, ${dangling} dangling, ${duplicate} duplicate, ${young} too young to judge`,
     ...examples.map(
       ({ kind, base, entry }) =>
-        `  ${kind}: ${base.partitionKey} | ${base.rowKey} by ${entry.partitionKey} | ${entry.rowKey}`,
+        `  ${kind}: ${base.partitionKey} | ${base.rowKey}, entry ${entry.partitionKey} | ${entry.rowKey}`,
     ),
     ...(verb === "verify" && repairRequests > 0
-      ? [`  a repair takes about ${repairRequests} more requests than this`]
+      ? [`  a repair needs about ${countOf(repairRequests, "more request")}`]
       : []),
   ];
 }
@@ -276,7 +279,7 @@ function oneOf(target: Target): string {
   const [index] = indexesOf(target);
   if (target.part !== undefined && index !== undefined) return index;
   const names = indexesOf(target).map((each) => nameOf(target, each));
-  throw new Error(`Name one index: ${names.join(", ")}.`);
+  throw new Error(`${target.entity.name} is an entity; name one of its indexes: ${listOf(names)}.`);
 }
 
 function nameOf({ entity }: Target, index: string): string {

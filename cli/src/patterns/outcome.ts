@@ -66,6 +66,6 @@ export function alignColumns(rows: readonly (readonly string[])[]): string[] {
 }
 
 /** `1 message`, `2 messages`. */
-export function countOf(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+export function countOf(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
 }

@@ -74,7 +74,7 @@ export async function redrivePoison(
 }
 
 function noneOf(queue: string): string {
-  return `no poison messages of ${queue}`;
+  return `${queue} has no poison messages`;
 }
 
 async function peek({ queues }: Database, queue: string): Promise<PoisonMessage[]> {

@@ -19,7 +19,8 @@ export interface Schema {
 }
 
 /** The files to try if no module is named. */
-export const SCHEMA_FILES = ["schema.ts", "schema.js", "schema.mjs"];
+const SCHEMA_FILES = ["schema.ts", "schema.js", "schema.mjs"];
+export const SCHEMA_FILES_TEXT = "schema.ts, schema.js or schema.mjs";
 
 /**
  * Imports the module, which runs it.
@@ -30,7 +31,7 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
   const found = named ?? SCHEMA_FILES.find((name) => existsSync(name));
   if (found === undefined) {
     throw new Error(
-      `Name the module that exports the definitions; there is no ${SCHEMA_FILES.join(", ")} here.`,
+      `There is no ${SCHEMA_FILES_TEXT} here: name the module that exports the definitions.`,
     );
   }
   const file = resolve(found);
@@ -73,7 +74,9 @@ async function importModule(file: string): Promise<Record<string, unknown>> {
     const isTypeScript = codeOf(error) === "ERR_UNKNOWN_FILE_EXTENSION" && file.endsWith("ts");
     if (!isTypeScript) throw error;
     const remedy = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
-    throw new Error(`This version of Node cannot load TypeScript: ${remedy}.`, { cause: error });
+    throw new Error(`Node ${process.version} does not load TypeScript: ${remedy}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -88,7 +91,9 @@ export function targetOf({ entities }: Schema, name: string): Target {
   const [entityName = "", part] = name.split(".");
   const entity = entities.get(entityName);
   if (!entity) {
-    throw new Error(`There is no entity "${entityName}"; there is ${listOf(entities.keys())}.`);
+    throw new Error(
+      `There is no entity "${entityName}"; the module exports ${listOf(entities.keys())}.`,
+    );
   }
   return { entity, part };
 }

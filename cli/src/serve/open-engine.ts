@@ -36,7 +36,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
     if (!POSTGRES_URL.test(options.engine)) {
       // The text may be a mistyped URL that contains a password, so the message does not repeat it.
       throw new Error(
-        "--engine, or ROWHOUSE_ENGINE, is not of the form postgres://USER@HOST:PORT/DATABASE.",
+        "--engine (or ROWHOUSE_ENGINE) is not of the form postgres://USER@HOST:PORT/DATABASE.",
       );
     }
     return openPostgres(options.engine, options, log);

@@ -21,29 +21,29 @@ describe("The flags of serve", () => {
       what: "memory and a database",
       args: [MEMORY, DATABASE],
       reason:
-        /^--inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave/,
+        /^--inMemoryPersistence and --engine \(or ROWHOUSE_ENGINE\) name different places for the data: use/,
     },
     {
       what: "a folder and a database",
       args: ["--location=rowhouse-data", DATABASE],
       reason:
-        /^--location and --engine, or ROWHOUSE_ENGINE, name different places for the data: leave one out\.$/,
+        /^--location and --engine \(or ROWHOUSE_ENGINE\) name different places for the data: use only one of them\.$/,
     },
     {
       what: "a folder and memory",
       args: ["--location=data", MEMORY],
       reason:
-        /^--inMemoryPersistence and --location name different places for the data: leave one out\.$/,
+        /^--inMemoryPersistence and --location name different places for the data: use only one of them\.$/,
     },
     ...["--allowUnsafeEngine", "--no-preparedStatements", "--engineConnections=2"].map((flag) => ({
       what: `${flag} without a database`,
       args: [flag],
-      reason: /^--\S+ applies to a database: add --engine, or leave it out\.$/,
+      reason: /^(--\S+) needs a database: add --engine, or leave \1 out\.$/,
     })),
     {
       what: "a scan report without a scan budget",
       args: ["--scan-report=report.json"],
-      reason: /^--scan-report needs --scan-budget: add that, or leave it out\.$/,
+      reason: /^--scan-report needs --scan-budget: add it, or leave --scan-report out\.$/,
     },
     {
       what: "a token without a page that needs it",
@@ -63,12 +63,23 @@ describe("The flags of serve", () => {
     {
       what: "memory for several processes",
       args: [MEMORY, "--workers=2"],
-      reason: /^--workers needs a data folder to share, and --inMemoryPersistence has none\.$/,
+      reason:
+        /^--workers needs a data folder to share, and --inMemoryPersistence has none: use only/,
     },
     {
       what: "a recording by several processes",
       args: ["--record=traffic.jsonl", "--workers=2"],
-      reason: /^Monitoring options work in a single process only: leave --workers out\.$/,
+      reason: /^--record works in a single process only: leave it or --workers out\.$/,
+    },
+    ...["--key=k.pem", "--pwd=secret"].map((flag) => ({
+      what: `${flag} without a certificate`,
+      args: [flag],
+      reason: /^(--key|--pwd) needs --cert: add it, or leave \1 out\.$/,
+    })),
+    {
+      what: "a certificate without its key",
+      args: ["--cert=c.pem"],
+      reason: /^--cert needs another flag: add --key for PEM files, or --pwd for a PFX archive\.$/,
     },
   ]) {
     it(`are refused if they request ${what}`, () => {
@@ -81,5 +92,6 @@ describe("The flags of serve", () => {
     check(DATABASE, "--no-preparedStatements", "--engineConnections=2", "--workers=2");
     check(MEMORY, "--scan-budget=no scan", "--scan-report=r", "--metrics", "--record=r");
     check("--queueOnly", "--tableOnly", "--targets=azure", "--insight-token=t");
+    check("--cert=c.pem", "--key=k.pem", "--pwd=p", "--enforce-targets", "--workers=2");
   });
 });

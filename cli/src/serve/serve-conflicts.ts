@@ -1,5 +1,4 @@
 import type { ServeOptions } from "./serve-options.ts";
-import { isWatching } from "./watch-options.ts";
 
 /** An option's name among the parsed values, and on the command line. */
 type Flag = readonly [name: keyof ServeOptions, flag: string];
@@ -7,7 +6,7 @@ type Flag = readonly [name: keyof ServeOptions, flag: string];
 const PLACES: readonly Flag[] = [
   ["inMemoryPersistence", "--inMemoryPersistence"],
   ["location", "--location"],
-  ["engine", "--engine, or ROWHOUSE_ENGINE,"],
+  ["engine", "--engine (or ROWHOUSE_ENGINE)"],
 ];
 const OF_DATABASES: readonly Flag[] = [
   ["allowUnsafeEngine", "--allowUnsafeEngine"],
@@ -23,6 +22,8 @@ const OF_TABLES: readonly Flag[] = [
   ["enforceTargets", "--enforce-targets"],
   ["record", "--record"],
 ];
+/** These observe the requests of one process. */
+const OF_ONE_PROCESS: readonly Flag[] = OF_TABLES.filter(([name]) => name !== "enforceTargets");
 
 /**
  * Refuses an option that would have no effect together with, or without, another: the user would believe that it
@@ -42,38 +43,58 @@ export function checkOptions(
     ([name]) => isGiven(name) || (name === "engine" && options.engine !== undefined),
   ).map(([, flag]) => flag);
   if (other)
-    throw new Error(`${place} and ${other} name different places for the data: leave one out.`);
+    throw new Error(
+      `${place} and ${other} name different places for the data: use only one of them.`,
+    );
   const [ofDatabase] = given(OF_DATABASES);
   if (ofDatabase && options.engine === undefined) {
-    throw new Error(`${ofDatabase} applies to a database: add --engine, or leave it out.`);
+    throw new Error(`${ofDatabase} needs a database: add --engine, or leave ${ofDatabase} out.`);
   }
   const { insight, scanBudget, targets, enforceTargets } = options;
   if (isGiven("scanReport") && scanBudget === undefined) {
-    throw new Error("--scan-report needs --scan-budget: add that, or leave it out.");
+    throw new Error("--scan-report needs --scan-budget: add it, or leave --scan-report out.");
   }
   // ROWHOUSE_INSIGHT_TOKEN may be set for other servers as well, so only the flag is refused.
   if (isGiven("insightToken") && !insight && !scanBudget && !targets && !enforceTargets) {
     throw new Error(
-      "--insight-token protects the pages of --insight, --scan-budget and --targets: add one of those, or leave it out.",
+      "--insight-token protects the pages of --insight, --scan-budget and --targets: add one of these, or leave --insight-token out.",
     );
   }
   const only = (["queueOnly", "blobOnly"] as const).find((name) => options[name]);
   const [ofTables] = given(OF_TABLES);
   if (ofTables && only && !options.tableOnly) {
     throw new Error(
-      `${ofTables} needs the table service, which --${only} excludes: add --tableOnly, or leave it out.`,
+      `${ofTables} needs the table service, which --${only} excludes: add --tableOnly, or leave ${ofTables} out.`,
     );
   }
+  checkTls(options);
   if (options.workers > 1) checkWorkers(options, hasCommand);
+}
+
+function checkTls({ cert, key, pwd }: ServeOptions): void {
+  if (cert === undefined) {
+    const [useless] = [
+      ...(key === undefined ? [] : ["--key"]),
+      ...(pwd === undefined ? [] : ["--pwd"]),
+    ];
+    if (useless) throw new Error(`${useless} needs --cert: add it, or leave ${useless} out.`);
+  } else if (key === undefined && pwd === undefined) {
+    throw new Error(
+      "--cert needs another flag: add --key for PEM files, or --pwd for a PFX archive.",
+    );
+  }
 }
 
 function checkWorkers(options: ServeOptions, hasCommand: boolean): void {
   if (hasCommand)
-    throw new Error("A command can only run with a single server process: leave --workers out.");
+    throw new Error("A command after -- needs a single server process: leave --workers out.");
   if (options.inMemoryPersistence) {
-    throw new Error("--workers needs a data folder to share, and --inMemoryPersistence has none.");
+    throw new Error(
+      "--workers needs a data folder to share, and --inMemoryPersistence has none: use only one of them.",
+    );
   }
-  if (isWatching(options)) {
-    throw new Error("Monitoring options work in a single process only: leave --workers out.");
+  const [observing] = OF_ONE_PROCESS.filter(([name]) => options[name] !== undefined);
+  if (observing) {
+    throw new Error(`${observing[1]} works in a single process only: leave it or --workers out.`);
   }
 }

@@ -37,16 +37,22 @@ export function serveOptions(): Option[] {
     new Option("-l, --location <folder>", "the folder that holds the data")
       .default("rowhouse-data")
       .argParser(notEmpty),
-    new Option("--config <file>", "accounts and bearer token issuers, as JSON").argParser(notEmpty),
+    new Option("--config <file>", "a JSON file with accounts and bearer token issuers").argParser(
+      notEmpty,
+    ),
     new Option(
       "--engine <url>",
       "store the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
     ).env("ROWHOUSE_ENGINE"),
     new Option("--allowUnsafeEngine", "serve even if the database could lose acknowledged writes"),
-    new Option("--no-preparedStatements", "for a connection pooler in transaction mode"),
-    new Option("--engineConnections <count>", "maximum number of connections that write").argParser(
-      parseCount,
+    new Option(
+      "--no-preparedStatements",
+      "use no prepared statements, for a connection pooler in transaction mode",
     ),
+    new Option(
+      "--engineConnections <count>",
+      "maximum number of connections that write; default: 16",
+    ).argParser(parseCount),
     new Option(
       "--inMemoryPersistence",
       "keep the data in memory; it is lost when the server stops",
@@ -57,25 +63,28 @@ export function serveOptions(): Option[] {
       .argParser(parseCount),
     new Option(
       "--lane <lane>",
-      "how requests are read: by node:http alone, or by the fast lane first",
+      "what reads requests: the fast lane in front of node:http, or node:http alone",
     )
       .choices(["node", "fast"])
       .default("fast"),
-    new Option("-s, --silent", "log errors only"),
+    new Option("-s, --silent", "log errors only; a --debug file still gets everything"),
     new Option("-d, --debug [file]", "log every request, to a file if you name one").argParser(
       notEmpty,
     ),
     new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd").argParser(
       notEmpty,
     ),
-    new Option("--key <file>", "key of the TLS certificate (PEM)").argParser(notEmpty),
-    new Option("--pwd <passphrase>", "passphrase of the PFX archive, or of the key"),
+    new Option("--key <file>", "private key of the TLS certificate (PEM)").argParser(notEmpty),
+    new Option("--pwd <passphrase>", "passphrase of the PFX archive, or of an encrypted key"),
     new Option("--oauth <level>", "warn when no issuer of bearer tokens is configured").choices([
       "basic",
     ]),
     new Option("--disableProductStyleUrl", "never read the account from the host name"),
-    new Option("--forbidPublicAccess", "never show blobs to callers without credentials"),
-    new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
+    new Option(
+      "--forbidPublicAccess",
+      "refuse blobs to callers without credentials, whatever their container allows",
+    ),
+    new Option("--skipDateCheck", "accept signed requests of any date, to replay recordings"),
     ...watchOptions(),
     ...ACCEPTED.map((flags) =>
       new Option(flags, "accepted for compatibility; has no effect").hideHelp(),
@@ -129,11 +138,11 @@ export function servicesOf(options: ServeOptions): readonly ServiceName[] {
 function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
-  throw new InvalidArgumentError(`"${text}" is not a port from 0 to 65535.`);
+  throw new InvalidArgumentError("It must be a port from 0 to 65535.");
 }
 
 function parseCount(text: string): number {
   const count = Number(text);
   if (/^\d{1,3}$/.test(text) && count >= 1) return count;
-  throw new InvalidArgumentError(`"${text}" is not a number from 1 to 999.`);
+  throw new InvalidArgumentError("It must be a number from 1 to 999.");
 }

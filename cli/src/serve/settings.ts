@@ -38,7 +38,7 @@ function readJson(file: string): unknown {
   try {
     text = readFileSync(file, "utf8");
   } catch (cause) {
-    throw new SettingsError(`Cannot read the --config file: ${messageOf(cause)}.`, { cause });
+    throw new SettingsError(`Cannot read the --config file: ${messageOf(cause)}`, { cause });
   }
   try {
     return JSON.parse(text);

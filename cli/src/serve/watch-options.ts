@@ -24,13 +24,13 @@ export function watchOptions(): Option[] {
       "--scan-budget <rules>",
       'limits on the cost of queries: a JSON file, or rules such as "no table scan; density 0.1 from 100; strict"',
     ),
-    new Option("--scan-report <file>", "file for the scan budget's summary, written at shutdown")
+    new Option("--scan-report <file>", "where to write the scan budget's summary at shutdown")
       .default(SCAN_REPORT_FILE)
       .argParser(notEmpty),
-    new Option("--insight", "serve the load of partitions under /rowhouse/ on the table port"),
+    new Option("--insight", "serve the load of each partition under /rowhouse/ on the table port"),
     new Option(
       "--insight-token <token>",
-      "token that readers of these pages must send; default: a new one, printed at start",
+      "token that readers of the pages under /rowhouse/ must send; default: a new one, printed at start",
     )
       .env("ROWHOUSE_INSIGHT_TOKEN")
       .argParser(parseToken),
@@ -56,18 +56,14 @@ export function watchOptions(): Option[] {
   ];
 }
 
-/** Whether any option is given that works in a single process only. */
-export function isWatching(options: WatchOptions): boolean {
-  const { scanBudget, insight, metrics, targets, record } = options;
-  return [scanBudget, insight, metrics, targets, record].some((each) => each !== undefined);
-}
-
 function parseToken(text: string): string {
   if (text.trim() !== "") return text;
-  throw new InvalidArgumentError("It is empty; leave it out to get a new one, printed at start.");
+  throw new InvalidArgumentError(
+    "It must not be empty; leave it out to get a new one, printed at start.",
+  );
 }
 
 function parseMs(text: string): number {
   if (/^\d{1,7}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError(`"${text}" is not a number of milliseconds.`);
+  throw new InvalidArgumentError("It must be a whole number of milliseconds.");
 }

@@ -97,6 +97,24 @@ describe("rowhouse patterns check", () => {
     assert.equal(code, 2);
   });
 
+  it("ends with 2 and the name of a query that cannot be explained", async () => {
+    const more = "export const queries = { none: () => undefined };";
+    const { code, stderr } = await run(["check", moduleOf({ more })]);
+    assert.match(stderr, /^rowhouse patterns: queries\.none cannot be explained: /);
+    assert.equal(code, 2);
+  });
+
+  it("refuses a file that is not a record of definitions", async () => {
+    const file = moduleOf({});
+    for (const text of ["{", "null", '{"format":2}']) {
+      writeFileSync(file.replace(/\.ts$/, ".definitions.json"), text);
+      await assert.rejects(
+        check(file, {}),
+        /schema\.definitions\.json is not a record of definitions/,
+      );
+    }
+  });
+
   it("prints findings as JSON", async () => {
     const file = moduleOf({ partition: 'k.lit("all")', row: 'k.str("dept"), k.uint("id", 6)' });
     const { code, stdout } = await run(["check", file, "--json", "--strict"]);

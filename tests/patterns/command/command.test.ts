@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
 import { definitionHash } from "@rowhouse/patterns/model/definition-hash";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
-import { withAccount } from "./account.ts";
+import { run, withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";
 
 /**
@@ -35,11 +35,14 @@ describe("rowhouse patterns, as a process", () => {
       pass(120_000);
       const verified = await run("index", "verify", "Employee", "--schema", schema);
       assert.match(verified.stdout, /^Employee\.byTown: 3 entities and 2 entries; 1 missing, /m);
-      assert.match(verified.stdout, /missing: Sales \| empid_000002 by Redmond \| Sales_000002/);
+      assert.match(
+        verified.stdout,
+        /missing: Sales \| empid_000002, entry Redmond \| Sales_000002/,
+      );
       assert.match(verified.stderr, /^verify Employee\.byTown$/m);
       assert.equal(verified.code, 1);
       const repair = await run("index", "repair", "Employee.byTown", "--schema", schema);
-      const told = "repair Employee.byTown: 3 entities and 0 entries read, 1 found";
+      const told = "repair Employee.byTown: 3 entities and 0 entries read, 1 problem found";
       // A slow run prints the number of requests every other second.
       const said = repair.stderr.replace(/^\d+ requests\n/gm, "");
       assert.deepEqual([repair.code, said], [0, `repair Employee.byTown\n${told}\n`]);
@@ -124,6 +127,21 @@ describe("rowhouse patterns, as a process", () => {
       assert.match(stdout, /^ {2}redmond {5}partition-scan/m);
       assert.equal(code, 1);
     }));
+
+  it("refuses an invalid connection string without repeating it, and ignores an empty one", async () => {
+    const explain = (connection: string) =>
+      run(["explain", schema], { AZURE_STORAGE_CONNECTION_STRING: connection });
+    for (const connection of ["secret", "AccountName=a;AccountKey=secret"]) {
+      const { code, stderr } = await explain(connection);
+      assert.match(
+        stderr,
+        /^rowhouse patterns: --connection .* is not a connection string with a table/,
+      );
+      assert.doesNotMatch(stderr, /secret/);
+      assert.equal(code, 2);
+    }
+    assert.equal((await explain("")).code, 0);
+  });
 
   it("prints a single JSON value with --json", () =>
     withAccount(async ({ database, run }) => {
