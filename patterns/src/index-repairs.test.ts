@@ -5,6 +5,7 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
+import type { AnyEntity } from "./model/entity.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
@@ -51,22 +52,22 @@ const order = (more: object = {}) => ({
     ...more,
   },
 });
-const workerOf = (db: Database) =>
-  createWorker(db, { queue: QUEUE, handlers: [indexRepairs([Person])] });
+const workerOf = (db: Database, definition: AnyEntity = Person) =>
+  createWorker(db, { queue: QUEUE, handlers: [indexRepairs([definition])] });
 
 /** A person whose entry is at a former town, and an order to repair it. */
-async function prepare(db: Database): Promise<void> {
+async function prepare(db: Database, more?: object): Promise<void> {
   await db.createTables(Person);
   await workerOf(db).createQueues();
   await db.open(Person).insert({ id: 1, town: "Old" });
   await db.open(Bare).update({ id: 1 }, () => ({ town: "New" }));
-  await sendMessage(db, QUEUE, order());
+  await sendMessage(db, QUEUE, order(more));
 }
 
-async function settle(db: Database): Promise<void> {
+async function settle(db: Database, definition: AnyEntity = Person): Promise<void> {
   for (let round = 0; round < 4; round++) {
     await db.clock.sleep(120_000);
-    await workerOf(db).drain();
+    await workerOf(db, definition).drain();
   }
 }
 
@@ -123,7 +124,7 @@ describe("index repairs", () => {
         await prepare(db);
         await db.clock.sleep(120_000);
       },
-      recover: settle,
+      recover: (db) => settle(db),
       check: assertMended,
     });
     assert.ok(crashes > 10);
@@ -131,14 +132,14 @@ describe("index repairs", () => {
 
   it("leave the entity and its entry consistent, whatever writers and workers run concurrently", async () => {
     await interleave({
-      before: prepare,
+      before: (db) => prepare(db),
       clients: {
         worker: (db) => workerOf(db).drain(),
         another: (db) => workerOf(db).drain(),
         writer: moveAway,
       },
       crashShare: 0.02,
-      recover: settle,
+      recover: (db) => settle(db),
       check: assertMended,
       runs: schedules(150),
     });
@@ -354,16 +355,30 @@ describe("index repairs", () => {
     }
   });
 
-  it("ignore an order for a retired index", async () => {
+  it("leave a retired index empty, and carry out the rest of the order", async () => {
+    const row = [k.uint("id", 4)] as const;
+    const Both = entity("Person", {
+      version: 1,
+      fields: { id: f.int32(), town: f.string() },
+      key: { partition: [k.lit("all")], row },
+      indexes: {
+        retired: remoteIndex({ partition: [k.lit("retired"), k.str("town")], row }),
+        town: remoteIndex({ table: "ByTown", partition: [k.str("town")], row }),
+      },
+    });
     const backend = memory();
     const db = connect({ ...backend, indexStates: controlledIndexes() });
-    await prepare(db);
-    const life = indexLifeCycle(db, Person, "town");
-    await life.disable();
-    await life.retire();
-    await settle(db);
-    assert.deepEqual(backend.queues.contents(QUEUE), []);
-    assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
+    await db.tables.createTable("rhcontrol");
+    const retired = [{ partitionKey: "retired_Old", rowKey: "0001" }];
+    await prepare(db, { hints: { retired, ...order().body.hints } });
+    await indexLifeCycle(db, Both, "retired").retire();
+    await settle(db, Both);
+    await assertMended(db, backend);
+    const { entities } = await backend.tables.query("Person", {});
+    assert.deepEqual(
+      entities.map(({ partitionKey }) => partitionKey),
+      ["all"],
+    );
   });
 
   it("carry out the rest of an order that names an index no longer declared", async () => {
