@@ -172,11 +172,29 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("rejects a read as Closed when the pool is closed", async () => {
-    const test = openReads();
-    test.pool.close();
+  it("rejects reads that wait for a session as Closed when the pool is closed, and all later ones", async () => {
+    const test = openReads(undefined, new Promise(() => {}));
     test.submit("a");
+    test.submit("b");
     await nextTurn();
-    assert.deepEqual(test.log, ["reject a: Closed"]);
+    assert.deepEqual(test.log, []);
+    test.pool.close();
+    await nextTurn();
+    assert.deepEqual(test.log, ["reject a: Closed", "reject b: Closed"]);
+    test.submit("late");
+    await nextTurn();
+    assert.deepEqual(test.log.slice(2), ["reject late: Closed"]);
+  });
+
+  it("rejects reads in flight, and those about to be sent, as Closed when the pool is closed", async () => {
+    const test = openReads();
+    await warmUp(test);
+    test.submit("sent");
+    test.submit("gathered");
+    test.log.length = 0;
+    test.pool.close();
+    // Each is repeated after a random delay.
+    while (test.log.length < 2) await nextTurn();
+    assert.deepEqual(test.log.toSorted(), ["reject gathered: Closed", "reject sent: Closed"]);
   });
 });
