@@ -247,6 +247,37 @@ describe("The reaper", () => {
     await engine.close();
   }
 
+  it("forgets a removed id after a minute, and until then frees what late writes store under it", async () => {
+    const clock = { at: Date.parse("2026-07-31T18:00:00Z"), now: () => clock.at };
+    const { engine, catalog } = await open(new MemoryEngine({ clock }), clock);
+    const { named } = await catalog.create("alice", "people", 1);
+    const key = {
+      partition: Uint8Array.of(KEY_SPACES.entities, named.id),
+      sort: encodeText("row"),
+    };
+    await catalog.remove("alice", "people");
+    const { version: removedAt } = (await catalog.removed("alice"))[0]!;
+    const reaper = new Reaper({
+      engine,
+      catalog,
+      contentsOf: () => partitionRange(key.partition),
+      onError: (error) => assert.fail(String(error)),
+    });
+    const reapAt = async (seconds: number) => {
+      clock.at = removedAt / 1000 + seconds * 1000;
+      const puts = [{ key, value: Uint8Array.of(1) }];
+      await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+      await reaper.reap();
+      assert.deepEqual(await engine.get([key]), [undefined]);
+      return (await catalog.removed("alice")).map(({ id }) => id);
+    };
+    assert.deepEqual(await reapAt(0), [named.id]);
+    assert.deepEqual(await reapAt(59), [named.id]);
+    assert.deepEqual(await reapAt(61), []);
+    await reaper.close();
+    await engine.close();
+  });
+
   it("releases an entry that an in-flight write puts during the run", async () => {
     const { engine, catalog } = await open();
     const { named } = await catalog.create("alice", "people", 1);

@@ -47,14 +47,15 @@ describe("Default service properties", () => {
     );
   });
 
-  it("of blobs have soft delete and the static website off, and no default version", () => {
-    const printed = printServiceProperties(
-      defaultServiceProperties(BLOB_DOCUMENTS),
-      BLOB_DOCUMENTS,
-    );
-    assert.match(
-      printed,
-      /<Cors \/><DeleteRetentionPolicy><Enabled>false<\/Enabled><\/DeleteRetentionPolicy><StaticWebsite><Enabled>false<\/Enabled><\/StaticWebsite><\/StorageServiceProperties>$/,
+  it("of blobs have everything off, also soft delete and the static website, and no default version", () => {
+    assert.equal(
+      printServiceProperties(defaultServiceProperties(BLOB_DOCUMENTS), BLOB_DOCUMENTS),
+      `${DECLARATION}<StorageServiceProperties>` +
+        "<Logging><Version>1.0</Version><Delete>false</Delete><Read>false</Read>" +
+        `<Write>false</Write>${NO_RETENTION}</Logging><HourMetrics>${NO_METRICS}</HourMetrics>` +
+        `<MinuteMetrics>${NO_METRICS}</MinuteMetrics><Cors />` +
+        "<DeleteRetentionPolicy><Enabled>false</Enabled></DeleteRetentionPolicy>" +
+        "<StaticWebsite><Enabled>false</Enabled></StaticWebsite></StorageServiceProperties>",
     );
   });
 });
