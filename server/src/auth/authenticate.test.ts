@@ -253,7 +253,7 @@ describe("a disabled account", () => {
 
 describe("a signed header sent twice", () => {
   for (const name of ["x-ms-date", "X-Ms-Meta-A", "Content-Type", "If-Match", "Date"]) {
-    it(`is refused by queues: ${name}`, () => {
+    it(`is refused by queues and blobs: ${name}`, () => {
       const headers = {
         Authorization: `SharedKey devstoreaccount1:${WRONG}`,
         Date: DATE,
@@ -263,9 +263,16 @@ describe("a signed header sent twice", () => {
       for (const scheme of ["SharedKey", "SharedKeyLite"]) {
         headers.Authorization = `${scheme} devstoreaccount1:${WRONG}`;
         const head = sketchRequest("GET /devstoreaccount1/x", { headers });
-        const error = refusalOf(() => authenticate(head, queueAuth, context));
-        assert.equal(error.code, "InvalidHeaderValue");
-        assert.deepEqual(error.details[0], ["HeaderName", name.toLowerCase()]);
+        for (const dialect of [queueAuth, blobAuth]) {
+          const error = refusalOf(() => authenticate(head, dialect, context));
+          assert.equal(error.code, "InvalidHeaderValue");
+          assert.deepEqual(error.details[0], ["HeaderName", name.toLowerCase()]);
+          const once = sketchRequest("GET /devstoreaccount1/x", {
+            headers: { ...headers, [name]: DATE },
+          });
+          const { code } = refusalOf(() => authenticate(once, dialect, context));
+          assert.equal(code, "AuthenticationFailed");
+        }
       }
     });
   }
