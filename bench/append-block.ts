@@ -22,7 +22,7 @@ const cases = [WRITERS, 4].map(
 
 export const appendBlock: Question = {
   name: "append-block",
-  asks: "How many lines of a log are on the disk in a second?",
+  asks: "How many log lines a second can be appended and flushed?",
   service: "blob",
   run: (bench) => bench.compareAll(cases),
 };

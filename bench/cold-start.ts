@@ -7,7 +7,7 @@ import { finding } from "./harness/results.ts";
 /** Processes start cold; the system's page cache stays as loading left it. */
 export const coldStart: Question = {
   name: "cold-start",
-  asks: "How long does a start take, and what does an idle server hold, whatever the data?",
+  asks: "How long does a start take, and how much memory does an idle server use, however much data there is?",
   async run(bench) {
     const entities = bench.options.short ? 100_000 : bench.options.full ? 10_000_000 : 1_000_000;
     const loader = await bench.startRowhouse("loader", { data: "full" });

@@ -13,7 +13,7 @@ const WINS: Reach = {
 };
 
 const FAIRNESS: Reach = {
-  what: "wins of the unluckiest client, of the luckiest one's",
+  what: "wins of the unluckiest client over the luckiest one's",
   value: (comparison) => comparison.median("rowhouse").fairness,
 };
 
@@ -53,7 +53,7 @@ const cases: Case[] = [
   },
   {
     ...base,
-    name: "the same, coming back at once",
+    name: "the same, retrying immediately",
     workload: { kind: "contended-update", backsOff: false },
     against: ["disk flush", "raw LMDB", "azurite"],
     reaches: [WINS, FAIRNESS, WINS_PER_FLUSH, WINS_PER_COMMIT],

@@ -54,7 +54,7 @@ async function compareAtHalfPace(bench: Bench): Promise<void> {
   await bench.compareAll([
     {
       ...half,
-      name: `${half.name}, half as many a second as they could`,
+      name: `${half.name}, at half their highest rate`,
       operationsPerSecond: rowhouse.median.operationsPerSecond / 2,
       against: ["disk flush"],
       reaches: tailLatencyOver("disk flush", 10),
@@ -66,7 +66,7 @@ const CLOSED_LOOP = writes("upsert", 64).name;
 
 export const durableWrite: Question = {
   name: "durable-write",
-  asks: "What do writes cost that are on the disk when they are acknowledged?",
+  asks: "What does it cost to flush every write before acknowledging it?",
   async run(bench) {
     await bench.compareAll(cases);
     await compareAtHalfPace(bench);

@@ -2,11 +2,11 @@ import { join } from "node:path";
 import type { Reach } from "./harness/case.ts";
 import type { Question } from "./harness/question.ts";
 
-const WATCHED = "all of it watched";
+const WATCHED = "everything watched";
 
 export const insight: Question = {
   name: "insight",
-  asks: "What does a point query cost more when all that can be watched is watched?",
+  asks: "How much more does a point query cost when everything that can be watched is watched?",
   async run(bench) {
     const folder = bench.folder("watched");
     const watched = await bench.startRowhouse(WATCHED, {
@@ -37,13 +37,13 @@ export const insight: Question = {
 };
 
 const THROUGHPUT: Reach = {
-  what: "throughput of one that watches nothing",
+  what: "throughput of a server that watches nothing",
   value: (comparison) => comparison.ratio("operationsPerSecond", WATCHED, "rowhouse"),
   atLeast: 0.95,
 };
 
 const CPU: Reach = {
-  what: "CPU per operation over one that watches nothing",
+  what: "CPU per operation over a server that watches nothing",
   value: (comparison) => comparison.ratio("cpuMicrosPerOperation", WATCHED, "rowhouse"),
   atMost: 1.05,
 };

@@ -35,7 +35,7 @@ const WORKS: readonly (Work & { readonly name: string; readonly service: "table"
 
 export const nodeVersions: Question = {
   name: "node-versions",
-  asks: "What does a newer Node save the same server?",
+  asks: "How much does a newer Node save?",
   async run(bench) {
     const executables = [process.execPath, ...LINES.map(nodeOf)];
     const nodes = new Map(executables.map((node) => [nameOf(node), node]));

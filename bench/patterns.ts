@@ -15,7 +15,7 @@ const CLIENTS = 8;
 
 const REACHES: readonly Reach[] = [
   {
-    what: "throughput of code by hand",
+    what: "throughput of hand-written code",
     value: (comparison) => comparison.ratio("operationsPerSecond", "library", "by hand"),
     atLeast: 0.9,
   },
@@ -24,7 +24,7 @@ const REACHES: readonly Reach[] = [
 /** The pattern library and hand-written code on the official client, in turns, in one process. */
 export const patterns: Question = {
   name: "patterns",
-  asks: "What does the pattern library cost beside code by hand that sends the same requests?",
+  asks: "What does the pattern library cost, compared with hand-written code that sends the same requests?",
   async run(bench) {
     const server = await bench.startServer("patterns");
     const module = new URL("./patterns/client-process.ts", import.meta.url);

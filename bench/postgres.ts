@@ -26,7 +26,7 @@ const TWO = "2 front ends";
 
 export const postgres: Question = {
   name: "postgres",
-  asks: "What of PostgreSQL's speed is left behind a front end?",
+  asks: "How much of PostgreSQL's speed remains behind a front end?",
   async run(bench) {
     const database = await LocalServer.create();
     let raw: RawPostgres | undefined;

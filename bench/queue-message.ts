@@ -34,7 +34,7 @@ const cases: Case[] = [
 
 export const queueMessage: Question = {
   name: "queue-message",
-  asks: "How many messages pass through a queue that is on the disk before it answers?",
+  asks: "How many messages a second pass through a queue that flushes before it answers?",
   service: "queue",
   run: (bench) => bench.compareAll(cases),
 };

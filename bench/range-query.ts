@@ -31,6 +31,6 @@ function page(rows: number, entities: number, reaches: Reach[]): Case {
 
 export const rangeQuery: Question = {
   name: "range-query",
-  asks: "What does a page of neighbours cost beside sending the same bytes?",
+  asks: "What does a page of neighboring entities cost, compared with sending the same bytes?",
   run: (bench) => bench.compareAll(cases),
 };

@@ -25,6 +25,6 @@ const cases: Case[] = [
 
 export const scan: Question = {
   name: "scan",
-  asks: "How fast does a filter on a property find the one entity in a hundred that passes?",
+  asks: "How fast does a filter on a property find the one entity in a hundred that matches?",
   run: (bench) => bench.compareAll(cases),
 };

@@ -18,7 +18,7 @@ interface Sample extends Measurement {
  */
 export const soak: Question = {
   name: "soak",
-  asks: "Do memory, latency and the file stay as they are under hours of everything at once?",
+  asks: "Do memory, latency and file size stay stable under hours of all operations at once?",
   async run(bench) {
     const { minutes = bench.options.short ? 0.7 : 10, short } = bench.options;
     const work = {

@@ -121,7 +121,7 @@ function touchRange(environment: Environment, first: number, rows: number): void
     touch(value);
     found++;
   }
-  if (found < rows) throw new Error(`${found} entries were read, ${rows} are there.`);
+  if (found < rows) throw new Error(`${found} of ${rows} entries were read.`);
 }
 
 /** Reads the first and the last byte, so that the value's pages are really loaded. */

@@ -12,7 +12,7 @@ const last = availableParallelism() - 1;
 export type Cores = "server" | "client" | "all";
 
 export const CORES_DESCRIPTION = !pinned
-  ? `${availableParallelism()} cores, nobody pinned`
+  ? `${availableParallelism()} cores, no process pinned`
   : `${availableParallelism()} cores: servers on ${last === 1 ? "one" : last}, load generator on one`;
 
 const children = new Set<ChildProcess>();

@@ -43,7 +43,7 @@ export function toMeasurement(figures: Figures, privateMemoryMb: number): Measur
 /** Takes the median of each field separately. */
 export function medianOf(measurements: readonly Measurement[]): Measurement {
   const first = measurements[0];
-  if (first === undefined) throw new Error("There is no median of nothing.");
+  if (first === undefined) throw new Error("An empty list has no median.");
   const medians = { ...first };
   for (const field of Object.keys(first) as (keyof Measurement)[]) {
     medians[field] = median(measurements.map((measurement) => measurement[field]));

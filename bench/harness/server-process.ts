@@ -56,7 +56,7 @@ export class ServerProcess implements RunningServer {
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
-    if (child.pid === undefined) throw new Error("A server answers that was never started.");
+    if (child.pid === undefined) throw new Error("A server that was never started answers.");
     return new ServerProcess(child, child.pid, target, performance.now() - startedAt);
   }
 
