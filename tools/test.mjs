@@ -45,11 +45,11 @@ if (given.length === 0 && (broken.length > 0 || failed.length > 0) && failed.len
   process.exitCode = steady.length === 0 ? 0 : 1;
   for (const file of steady) console.log(`${file} failed twice.`);
   for (const file of unsteady) {
-    console.log(`${file} failed beside the others and passed alone: see above, and mend it.`);
+    console.log(`${file} failed alongside others and passed alone: see above, and fix it.`);
   }
   for (const group of broken.filter((files) => !files.some((file) => steady.includes(file)))) {
     console.log(
-      `${group.join(", ")} broke their process and passed alone: see above, and mend it.`,
+      `${group.join(", ")} crashed their process and passed alone: see above, and fix it.`,
     );
   }
 }

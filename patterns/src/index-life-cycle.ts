@@ -99,7 +99,7 @@ export class IndexLifeCycle {
     await createIndexTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {
-      // A writer that does not know the new state would write rows that nobody indexes.
+      // A writer that does not know the new state would write rows without entries.
       await clock.sleep(PROPAGATION_MS);
       await save({});
       await repairExisting(kept, pace, () => save({}));

@@ -201,7 +201,7 @@ class ShardedBuild {
     };
     await createIndexTables(this.#index);
     await keep();
-    // A writer that does not know the new state would write rows that nobody indexes.
+    // A writer that does not know the new state would write rows without entries.
     await clock.sleep(PROPAGATION_MS);
     await keep();
     const still = async () => {

@@ -338,8 +338,8 @@ export type ErrorDetail = readonly [name: string, value: string];
 
 /**
  * An error the client is meant to see. Any other error that reaches the HTTP layer is a bug. It has
- * no stack trace: nobody needs one for an expected error, and capturing it took 10 µs, a quarter of
- * a point query for a missing entity.
+ * no stack trace: an expected error needs none, and capturing it took 10 µs, a quarter of a point
+ * query for a missing entity.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode;

@@ -78,7 +78,7 @@ export class LogLedger {
       const number = Number(digits);
       const known = this.#acknowledged.get(number);
       const piece = known?.piece ?? this.#underWay.get(number);
-      assert.ok(piece, `at ${offset}, nobody appended "${head}"`);
+      assert.ok(piece, `"${head}" at ${offset} was never appended`);
       if (known) assert.equal(known.offset, offset, `record ${number} is somewhere else`);
       const expected = LogLedger.bytesOf(piece);
       assert.ok(expected.equals(log.subarray(offset, offset + expected.length)), `half ${number}`);

@@ -198,10 +198,10 @@ class Client {
     for (const { id, receipt, text, dequeueCount } of messagesOf(answer)) {
       const known = this.#ledger.messages.get(id);
       if (!known) {
-        assert.ok(this.#ledger.unsurePuts.has(text), "a message that nobody put");
+        assert.ok(this.#ledger.unsurePuts.has(text), "a message that was never put");
       } else {
         assert.equal(known.text, text);
-        assert.equal(known.holder, undefined, "a message that somebody holds");
+        assert.equal(known.holder, undefined, "a message that another consumer holds");
         assert.notEqual(known.state, "deleted", "a message that was deleted");
       }
       // A client that receives a message without getting the answer keeps holding it.
@@ -237,7 +237,7 @@ class Client {
     // In that case the first attempt updated it, and its new receipt was lost.
     if (isRefused(answer, isRepeated)) return true;
     assert.equal(answer.status, 204, answer.text);
-    assert.ok(!wasAnothers, "a receipt older than the one somebody else got");
+    assert.ok(!wasAnothers, "a receipt older than another consumer's");
     if (isAnothers()) return true;
     known.state = "there";
     known.receipt = answer.header("x-ms-popreceipt")!;
@@ -322,7 +322,7 @@ function judge({ messages, ready }: Stored, ledger: Ledger): void {
     const received = message.dequeueCount - known.dequeueCount;
     assert.ok(received >= 0, "the dequeue count fell");
     if (known.state === "there") assert.equal(receipt === known.receipt, received === 0);
-    if (known.holder !== undefined) assert.equal(received, 0, "somebody received what is held");
+    if (known.holder !== undefined) assert.equal(received, 0, "a held message was received");
     receivedUnnoticed += received;
     known.state = "there";
     known.receipt = receipt;
@@ -331,7 +331,7 @@ function judge({ messages, ready }: Stored, ledger: Ledger): void {
   for (const [id, message] of found) {
     if (ledger.messages.has(id)) continue;
     const text = textOf(message);
-    assert.ok(ledger.unsurePuts.has(text), `nobody put "${text}"`);
+    assert.ok(ledger.unsurePuts.has(text), `"${text}" was never put`);
     const { dequeueCount } = message;
     receivedUnnoticed += dequeueCount;
     const receipt = printPopReceipt(message);

@@ -203,7 +203,10 @@ class SharedCounter {
     const last = Math.max(0, ...this.#acknowledged);
     assert.ok(value >= last, `${last} was acknowledged, and is lost: ${value}`);
     for (let each = 1; each <= value; each++) {
-      assert.ok(this.#acknowledged.has(each) || this.#brokenOff.has(each), `nobody wrote ${each}`);
+      assert.ok(
+        this.#acknowledged.has(each) || this.#brokenOff.has(each),
+        `${each} was never written`,
+      );
     }
   }
 

@@ -171,7 +171,7 @@ async function judge(backend: Memory, scenario: Scenario, committed: Set<string>
   }
   for (const { id, value, data, isPending } of entries) {
     const isKnown = isPending || committed.has(`${id} ${value} ${data}`);
-    assert.ok(isKnown, `the entry ${value} of ${id} tells ${data}, which nobody committed`);
+    assert.ok(isKnown, `the entry ${value} of ${id} holds ${data}, which was never committed`);
   }
   if (isUnique(scenario)) {
     const values = bases.map(({ value }) => value);

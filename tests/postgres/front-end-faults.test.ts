@@ -113,7 +113,7 @@ async function work(
           history.acknowledged++;
           break;
         case "conflict":
-          assert.ok(unknown > 0, "somebody else wrote where nobody else writes");
+          assert.ok(unknown > 0, "another writer changed an entity that has only one writer");
           break;
         case "unknown":
           unknown++;

@@ -101,7 +101,7 @@ describe("Row keys that the database compares", () => {
       return Number(/bytes-read=(\d+)/.exec(cost)![1]);
     };
     const [sent, all] = [await bytesOf(comparing), await bytesOf(visiting)];
-    assert.ok(sent * 100 < all, `${sent} bytes beside ${all}`);
+    assert.ok(sent * 100 < all, `${sent} of ${all} bytes`);
   });
 });
 

@@ -126,7 +126,7 @@ function checkChain(deeds: readonly Deed[], deleted: Message | undefined): void 
     if (deed.kind === "receive") {
       received++;
       const before = chain[i - 1]?.message;
-      assert.ok(before && before.visibleAt <= deed.at, "received while somebody held it");
+      assert.ok(before && before.visibleAt <= deed.at, "received while another consumer held it");
       assert.ok(deed.at < message.expiresAt, "received after it expired");
     }
     assert.equal(message.dequeueCount, received);

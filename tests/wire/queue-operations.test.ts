@@ -301,7 +301,7 @@ describe("Update and Delete Message", () => {
     const [first] = messagesOf(await wire.send("GET", `${queue}/messages?visibilitytimeout=1`));
     await pass(60_000);
     const updated = await update(queue, first!, 1);
-    assert.equal(updated.status, 204, "also after its time, while nobody else has it");
+    assert.equal(updated.status, 204, "also after its time, until it is received again");
     assertStorageRefused(await remove(queue, first!), 404, "MessageNotFound");
     await pass(1000);
     const [second] = messagesOf(await wire.send("GET", `${queue}/messages`));

@@ -45,13 +45,13 @@ export async function writeJson<Value>(
   { database, table, key, property }: JsonRow<Value>,
   value: Value,
   before: Known<unknown> | undefined,
-  beside?: Properties,
+  extra?: Properties,
   onLost?: (refusal: unknown) => void,
   options?: Deadline,
 ): Promise<Known<Value> | undefined> {
   const json = JSON.stringify(value);
   const tokens = tokensAfter(database.writeToken(), before?.tokens);
-  const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
+  const properties = { ...extra, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
   const mutations = [writeOver(before, key, properties)];
   const written = await commitIfCurrent(database, table, mutations, options, onLost);
   // The value as a later read will return it, so that nothing works only until a crash.
@@ -64,13 +64,13 @@ export async function mustWriteJson<Value>(
   value: Value,
   before: Known<unknown> | undefined,
   message: string,
-  beside?: Properties,
+  extra?: Properties,
   options?: Deadline,
 ): Promise<Known<Value>> {
   const isLost = (cause: unknown) => {
     throw tableError("conflict", message, { key: row.key.rowKey }, { cause });
   };
-  return (await writeJson(row, value, before, beside, isLost, options))!;
+  return (await writeJson(row, value, before, extra, isLost, options))!;
 }
 
 /** The value in a row that was read. */

@@ -44,8 +44,8 @@ export const LOG_CONTAINER = "$logs";
 const VERBS_FOR_LOGS = new Set(["GET", "HEAD", "DELETE"]);
 
 /**
- * The container a request names. Every operation calls it, so that only valid names are looked up and nobody
- * but the service writes to the log.
+ * The container a request names. Every operation calls it, so that only valid names are looked up and only
+ * the service writes to the log.
  * @throws ServiceError OutOfRangeInput, InvalidResourceName or AuthorizationFailure.
  */
 export function containerNameOf({

@@ -212,7 +212,10 @@ export class BlobStore {
       return true;
     }
     if (result.failedCheck >= ownChecks) {
-      throw new EngineError("Unavailable", "The stored content was taken for left over and freed.");
+      throw new EngineError(
+        "Unavailable",
+        "The stored content was mistaken for garbage and freed.",
+      );
     }
     return false;
   }

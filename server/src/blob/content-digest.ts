@@ -63,36 +63,36 @@ export function digestOf(bytes: Uint8Array, wanted: WantedDigests): Digests {
 }
 
 /** Shorter content is summed on the main thread: messages to the MD5 thread would cost as much. */
-const BESIDE_BYTES_MIN = 1 << 20;
+const THREADED_BYTES_MIN = 1 << 20;
 /** On a single processor, a second thread only adds work. */
-const hasRoomBeside = availableParallelism() > 1;
+const hasSpareCore = availableParallelism() > 1;
 
 /** Begins the checksums of content of this length, and picks the thread for the MD5. */
 export function beginDigest(bytes: number, wanted: WantedDigests): RunningDigest {
-  const isBeside = wanted.md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
-  return isBeside ? new DigestBeside(wanted) : new ContentDigest(wanted);
+  const isThreaded = wanted.md5 && hasSpareCore && bytes >= THREADED_BYTES_MIN;
+  return isThreaded ? new ThreadedDigest(wanted) : new ContentDigest(wanted);
 }
 
 /** Both checksums, with the MD5 computed in the other thread. */
-class DigestBeside implements RunningDigest {
-  readonly #here: ContentDigest;
-  readonly #beside = beginMd5();
+class ThreadedDigest implements RunningDigest {
+  readonly #local: ContentDigest;
+  readonly #thread = beginMd5();
 
   constructor({ crc64 }: WantedDigests) {
-    this.#here = new ContentDigest({ md5: false, crc64 });
+    this.#local = new ContentDigest({ md5: false, crc64 });
   }
 
   update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
-    const summed = this.#beside.update(part);
-    this.#here.update(part);
+    const summed = this.#thread.update(part);
+    this.#local.update(part);
     return summed;
   }
 
   async digest(): Promise<Digests> {
-    return { ...this.#here.digest(), md5: await this.#beside.digest() };
+    return { ...this.#local.digest(), md5: await this.#thread.digest() };
   }
 
   forget(): void {
-    this.#beside.forget();
+    this.#thread.forget();
   }
 }

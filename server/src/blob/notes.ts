@@ -31,7 +31,7 @@ import { partitionRange, sortPrefixRange } from "../engine/key-codec.ts";
  *
  *   in the making ── the commit that refers to the thing, which checks the note ──▶ deleted
  *   in the making ── its maker gives up, or the collector finds the maker gone ───▶ garbage
- *   spare         ── an upload takes it ──▶ in the making; nobody takes it for a minute ──▶ deleted
+ *   spare         ── an upload takes it ──▶ in the making; none takes it for a minute ──▶ deleted
  *   garbage       ── the collector has freed the thing ──▶ deleted
  *   hold          ── its maker releases it, or the collector finds the maker gone ──▶ deleted
  *

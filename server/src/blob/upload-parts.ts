@@ -59,7 +59,7 @@ export class UploadParts {
     }
   }
 
-  /** Call it once nobody reads the parts any more. */
+  /** Call it once the parts are no longer read. */
   giveBack(): void {
     for (const lent of this.#lent.splice(0)) this.#take(lent);
     for (const part of this.#free.splice(0)) free(part);

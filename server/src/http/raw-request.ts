@@ -107,7 +107,7 @@ export class PartsFiller implements Pick<BodySource, "fill"> {
   }
 }
 
-/** The client left before its request was whole, so there is nobody to answer. */
+/** The client left before its request was whole, so no answer can be sent. */
 export class BodyAborted extends Error {
   constructor() {
     super("The client closed the connection before its request body was complete.");
