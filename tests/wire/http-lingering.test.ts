@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { handledLater } from "@rowhouse/server/awaitable";
 import {
   LINGER_MS_MAX,
-  LINGER_STILL_MS_MAX,
+  LINGER_STALLED_MS_MAX,
   UNWANTED_BYTES_MAX,
 } from "@rowhouse/server/http/both-lanes";
 import { HttpServer } from "@rowhouse/server/http/http-server";
@@ -159,7 +159,7 @@ for (const { kind, header, ...settings } of kinds) {
       await refused();
       while (now < LINGER_MS_MAX) {
         await push(PUSH);
-        now += LINGER_STILL_MS_MAX;
+        now += LINGER_STALLED_MS_MAX;
         lingering.sweep();
       }
       await push(PUSH);
@@ -171,14 +171,14 @@ for (const { kind, header, ...settings } of kinds) {
     it("is cut when it stops sending", async () => {
       announce(100_000 * MIB);
       await refused();
-      now += LINGER_STILL_MS_MAX;
+      now += LINGER_STALLED_MS_MAX;
       lingering.sweep();
       await push(PUSH);
-      now += LINGER_STILL_MS_MAX;
+      now += LINGER_STALLED_MS_MAX;
       lingering.sweep();
       await push(PUSH);
       lingering.sweep();
-      now += LINGER_STILL_MS_MAX + 1;
+      now += LINGER_STALLED_MS_MAX + 1;
       lingering.sweep();
       await gone();
     });

@@ -6,7 +6,7 @@ import {
   HEAD_MS_MAX,
   KEEP_ALIVE_SECONDS,
   REQUEST_MS_MAX,
-  STILL_MS_MAX,
+  STALLED_MS_MAX,
 } from "@rowhouse/server/http/both-lanes";
 import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast-lane";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
@@ -109,7 +109,7 @@ describe("The fast lane", () => {
     connection.write(POST.replace("5", "1000000"));
     assert.equal((await connection.answer()).text, "ok");
     const socket = [...sockets].at(-1)!;
-    await until(() => socket.timeout === STILL_MS_MAX);
+    await until(() => socket.timeout === STALLED_MS_MAX);
     echo.answer = undefined;
     connection.write(`${"x".repeat(1_000_000)}${GET}`);
     assert.equal((await connection.answer()).text, "/a ");

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { Server } from "node:https";
 import { after, before, describe, it } from "node:test";
-import { STILL_MS_MAX } from "@rowhouse/server/http/both-lanes";
+import { STALLED_MS_MAX } from "@rowhouse/server/http/both-lanes";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
@@ -86,7 +86,7 @@ describe("Over TLS", () => {
     subscribe("http.server.request.start", note);
     await wire.send("GET", "/Tables");
     unsubscribe("http.server.request.start", note);
-    assert.deepEqual(limits, [STILL_MS_MAX]);
+    assert.deepEqual(limits, [STALLED_MS_MAX]);
   });
 
   it("a server closes although clients are silent or idle", async () => {

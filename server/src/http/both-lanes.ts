@@ -25,7 +25,7 @@ export const HEAD_MS_MAX = 60_000;
 export const REQUEST_MS_MAX = 300_000;
 
 /** A connection that makes no progress for this long, though it should, is cut. */
-export const STILL_MS_MAX = 120_000;
+export const STALLED_MS_MAX = 120_000;
 
 /** How much of an unwanted body is still read. If more is left, the answer is the last of its connection. */
 export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
@@ -35,13 +35,13 @@ export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
  * and how long it may pause before it is cut: `LingeringCloses`.
  */
 export const LINGER_MS_MAX = 30_000;
-export const LINGER_STILL_MS_MAX = 5_000;
+export const LINGER_STALLED_MS_MAX = 5_000;
 
 /** Connections that have carried a request. */
 const used = new WeakSet<Socket>();
 
 /** Whether this is the first call for the connection, which marks it as used. */
-export function opens(socket: Socket): boolean {
+export function isFirstUse(socket: Socket): boolean {
   if (used.has(socket)) return false;
   used.add(socket);
   return true;

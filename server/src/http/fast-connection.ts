@@ -8,12 +8,12 @@ import { ArrivingBody } from "./arriving-body.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
+  isFirstUse,
   KEEP_ALIVE_SECONDS,
   type OnError,
-  opens,
   plainAddress,
   REQUEST_MS_MAX,
-  STILL_MS_MAX,
+  STALLED_MS_MAX,
   UNWANTED_BYTES_MAX,
   WHOLE_BYTES_MAX,
 } from "./both-lanes.ts";
@@ -231,7 +231,7 @@ export class FastConnection implements Answered {
   #receive(begin: Buffer, length: number): ArrivingBody {
     const body = new ArrivingBody(this.#reads, begin, length);
     this.#arriving = body;
-    this.socket.setTimeout(STILL_MS_MAX);
+    this.socket.setTimeout(STALLED_MS_MAX);
     return body;
   }
 
@@ -299,7 +299,7 @@ export class FastConnection implements Answered {
   #takeFirst(): boolean {
     if (this.#used) return false;
     this.#used = true;
-    return opens(this.socket);
+    return isFirstUse(this.socket);
   }
 
   /** How long the request at hand was incomplete, counted from its head as node:http does. */
@@ -329,7 +329,7 @@ export class FastConnection implements Answered {
     }
     if (rest === undefined) return true;
     this.#answering = true;
-    this.socket.setTimeout(STILL_MS_MAX);
+    this.socket.setTimeout(STALLED_MS_MAX);
     rest.then(
       () => {
         this.socket.setTimeout(0);
@@ -360,7 +360,7 @@ export class FastConnection implements Answered {
       this.#answering = true;
       if (!this.#arriving.isWhole) {
         // An answer that streamed has reset the timeout.
-        this.socket.setTimeout(STILL_MS_MAX);
+        this.socket.setTimeout(STALLED_MS_MAX);
         this.#arriving.discard();
         return true;
       }
@@ -370,7 +370,7 @@ export class FastConnection implements Answered {
     }
     if (!this.#writer.mustDrain) return false;
     this.#answering = true;
-    this.socket.setTimeout(STILL_MS_MAX);
+    this.socket.setTimeout(STALLED_MS_MAX);
     this.#lane.unread.add(this.socket, this.#writer.unreadBytes);
     this.#writer.whenDrained(this.#onDrained);
     return true;

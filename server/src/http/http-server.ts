@@ -6,7 +6,7 @@ import {
   type Socket,
   type Server as SocketServer,
 } from "node:net";
-import { type Handle, type OnError, STILL_MS_MAX } from "./both-lanes.ts";
+import { type Handle, type OnError, STALLED_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast-lane.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
@@ -72,7 +72,7 @@ export class HttpServer {
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
       : createHttpServer(settings, listener);
     // Also cuts a client that stops reading its answer, which would otherwise be held forever.
-    this.#http.setTimeout(STILL_MS_MAX);
+    this.#http.setTimeout(STALLED_MS_MAX);
     // A client that has ended its side is still answered.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
     this.#watch(this.#http, options.tls ? "secureConnection" : "connection");

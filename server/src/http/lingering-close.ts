@@ -1,5 +1,5 @@
 import { Socket } from "node:net";
-import { LINGER_MS_MAX, LINGER_STILL_MS_MAX } from "./both-lanes.ts";
+import { LINGER_MS_MAX, LINGER_STALLED_MS_MAX } from "./both-lanes.ts";
 
 const SWEEP_MS = 1_000;
 
@@ -48,8 +48,8 @@ export class LingeringCloses {
         wait.bytesRead = socket.bytesRead;
         wait.movedAt = now;
       }
-      const isStill = now - wait.movedAt > LINGER_STILL_MS_MAX;
-      if (isStill || now - wait.since > LINGER_MS_MAX) socket.destroy();
+      const isStalled = now - wait.movedAt > LINGER_STALLED_MS_MAX;
+      if (isStalled || now - wait.since > LINGER_MS_MAX) socket.destroy();
     }
   }
 

@@ -7,9 +7,9 @@ import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
+  isFirstUse,
   KEEP_ALIVE_SECONDS,
   type OnError,
-  opens,
   plainAddress,
   REQUEST_MS_MAX,
   UNWANTED_BYTES_MAX,
@@ -33,7 +33,7 @@ export const NODE_HTTP_OPTIONS = {
   requestTimeout: REQUEST_MS_MAX,
 } as const;
 
-/** A large body takes its time: only `STILL_MS_MAX` ends it. */
+/** A large body takes its time: only `STALLED_MS_MAX` ends it. */
 export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
 
 /** Carries requests between node:http and a handler that knows nothing of it. */
@@ -69,7 +69,7 @@ export function nodeListener(
       headers,
       secure: "encrypted" in message.socket,
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
-      opensConnection: opens(message.socket),
+      opensConnection: isFirstUse(message.socket),
       body,
     };
     const serve = () => {
