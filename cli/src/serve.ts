@@ -30,15 +30,15 @@ export function addServeCommand(program: Command): void {
       "after --: a command to run while serving; the server stops when it exits",
     );
   for (const option of serveOptions()) command.addOption(option);
-  command.action((beside: readonly string[], options: ServeOptions) => {
+  command.action((commandLine: readonly string[], options: ServeOptions) => {
     const hasCommand = process.argv.includes("--");
-    if (beside.length > 0 && !hasCommand) {
+    if (commandLine.length > 0 && !hasCommand) {
       program.error(
-        `error: unexpected argument '${beside[0]}'; a command to run while serving goes after --`,
+        `error: unexpected argument '${commandLine[0]}'; a command to run while serving goes after --`,
       );
     }
     // An empty command is usually an unset variable of a script, which would then wait forever.
-    if (hasCommand && !beside[0])
+    if (hasCommand && !commandLine[0])
       program.error("error: there is no command after --; name one, or leave -- out");
     const isGiven = (name: keyof ServeOptions) => command.getOptionValueSource(name) === "cli";
     try {
@@ -46,7 +46,7 @@ export function addServeCommand(program: Command): void {
     } catch (error) {
       failWith(program, `rowhouse cannot start: ${messageOf(error)}`);
     }
-    return serve(options, beside, program);
+    return serve(options, commandLine, program);
   });
 }
 
@@ -57,25 +57,26 @@ interface Running {
   close(): Promise<void>;
 }
 
-/** @param beside a command with its arguments; the server stops when it exits. Empty for none. */
+/** @param commandLine a command with its arguments; the server stops when it exits. Empty for none. */
 async function serve(
   options: ServeOptions,
-  beside: readonly string[],
+  commandLine: readonly string[],
   program: Command,
 ): Promise<void> {
   let running: Running | undefined;
   try {
-    running = await startOrFork(options, beside);
+    running = await startOrFork(options, commandLine);
   } catch (error) {
     failWith(program, `rowhouse cannot start: ${messageOf(error)}`);
   }
-  if (running && beside.length > 0) process.exitCode = await runBeside(running, beside, options);
+  if (running && commandLine.length > 0)
+    process.exitCode = await runAlongside(running, commandLine, options);
 }
 
 /** Serves in this process, or, with `--workers`, starts worker processes that do; then returns undefined. */
 async function startOrFork(
   options: ServeOptions,
-  beside: readonly string[],
+  commandLine: readonly string[],
 ): Promise<Running | undefined> {
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
   if (!isWorker()) for (const line of startLines(options)) say(line);
@@ -84,11 +85,11 @@ async function startOrFork(
     runWorkers(options.workers, log, say);
     return undefined;
   }
-  if (beside.length > 0) accountOf(settings.accounts);
+  if (commandLine.length > 0) accountOf(settings.accounts);
   const { server, watch } = await start(options, settings, log);
   const close = () => server.close().then(() => watch.close());
   // Before printing the lines: a script that waits for them may signal the server immediately.
-  if (beside.length === 0) closeOnSignal({ close }, log);
+  if (commandLine.length === 0) closeOnSignal({ close }, log);
   const { table } = server.urls;
   const pages = table === undefined ? [] : watch.addresses(table);
   const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
@@ -98,7 +99,7 @@ async function startOrFork(
 }
 
 /** Runs the command to its end. Returns its exit code, or 1 if that is 0 and a query exceeded the scan budget. */
-async function runBeside(
+async function runAlongside(
   { server, accounts, close }: Running,
   command: readonly string[],
   { scanBudget, scanReport }: ServeOptions,
@@ -159,7 +160,7 @@ async function start(
     pages,
     stopwatch,
     onError: (error) =>
-      faults.tell("background work failed and will be retried, or a response was cut off", error),
+      faults.report("background work failed and will be retried, or a response was cut off", error),
   });
   return { server, watch };
 }

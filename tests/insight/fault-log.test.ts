@@ -21,7 +21,7 @@ describe("The log of faults", () => {
       { now: () => now },
     );
     assert.deepEqual(
-      log.map(({ err, unsaid }) => [err.message, unsaid]),
+      log.map(({ err, omitted }) => [err.message, omitted]),
       [
         ["no space left on /data", undefined],
         ["no space left on /data", 4],
@@ -78,7 +78,7 @@ describe("The log of faults", () => {
 
 interface Line {
   readonly err: { readonly message: string };
-  readonly unsaid?: number;
+  readonly omitted?: number;
 }
 
 function logged(

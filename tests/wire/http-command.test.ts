@@ -136,13 +136,13 @@ describe("rowhouse", () => {
         const ask = () => fetch(url + "/Tables").then(({ status }) => status);
         ask().then(ask).then((status) => console.error("answered", status));`;
       const command = [...ROWHOUSE, "--inMemoryPersistence", ...FREE];
-      const beside = ["--", process.execPath, "--eval", ask];
+      const commandLine = ["--", process.execPath, "--eval", ask];
       // Files that this process writes must stay empty.
       const script = `trap '' XFSZ; ulimit -f 0; exec "$@" >${join(folder, "out")}`;
       for (const debug of [["--debug"], ["--debug", join(folder, "log")]]) {
         const { status, stderr } = spawnSync(
           "sh",
-          ["-c", script, "sh", process.execPath, ...command, ...debug, ...beside],
+          ["-c", script, "sh", process.execPath, ...command, ...debug, ...commandLine],
           { encoding: "utf8", env: { ...process.env, AZURITE_ACCOUNTS: "" } },
         );
         assert.match(stderr, /^answered 403$/m);

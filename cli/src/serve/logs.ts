@@ -44,13 +44,13 @@ export function loggingObserver(log: Logger, faults: FaultLog): Observer {
     refusalsOnly: !isDebugging,
     finished(record) {
       if (record.cause !== undefined && record.errorCode !== "NotImplemented")
-        faults.tell("request failed", record.cause, { ...record, cause: undefined });
+        faults.report("request failed", record.cause, { ...record, cause: undefined });
       else if (isDebugging) log.debug(record, "request");
     },
   };
 }
 
-const SAY_AGAIN_MS = 60_000;
+const REPEAT_MS = 60_000;
 /** With more kinds than this, the log no longer repeats one fault. */
 const KINDS_MAX = 100;
 
@@ -61,7 +61,7 @@ const KINDS_MAX = 100;
 export class FaultLog {
   readonly #log: Logger;
   readonly #clock: Clock;
-  readonly #said = new Map<string, { readonly at: number; unsaid: number }>();
+  readonly #logged = new Map<string, { readonly at: number; omitted: number }>();
 
   constructor(log: Logger, clock: Clock) {
     this.#log = log;
@@ -69,25 +69,25 @@ export class FaultLog {
   }
 
   /** @param facts about the operation that failed */
-  tell(what: string, error: unknown, facts: object = {}): void {
+  report(what: string, error: unknown, facts: object = {}): void {
     const isKnown = error instanceof EngineError || error instanceof ServiceError;
-    const unsaid = isKnown ? this.#unsaidBefore(what, error) : 0;
+    const omitted = isKnown ? this.#omittedBefore(what, error) : 0;
     const fault = { ...facts, err: error };
-    if (unsaid === undefined) this.#log.debug(fault, what);
-    else this.#log.error(unsaid === 0 ? fault : { ...fault, unsaid }, what);
+    if (omitted === undefined) this.#log.debug(fault, what);
+    else this.#log.error(omitted === 0 ? fault : { ...fault, omitted }, what);
   }
 
   /** How many repetitions have been omitted since this was last logged; undefined if this one is omitted, too. */
-  #unsaidBefore(what: string, { code, message }: EngineError | ServiceError): number | undefined {
+  #omittedBefore(what: string, { code, message }: EngineError | ServiceError): number | undefined {
     const now = this.#clock.now();
     const kind = `${what} ${code} ${message}`;
-    const said = this.#said.get(kind);
-    if (said !== undefined && Math.abs(now - said.at) < SAY_AGAIN_MS) {
-      said.unsaid++;
+    const logged = this.#logged.get(kind);
+    if (logged !== undefined && Math.abs(now - logged.at) < REPEAT_MS) {
+      logged.omitted++;
       return undefined;
     }
-    if (this.#said.size >= KINDS_MAX) this.#said.clear();
-    this.#said.set(kind, { at: now, unsaid: 0 });
-    return said?.unsaid ?? 0;
+    if (this.#logged.size >= KINDS_MAX) this.#logged.clear();
+    this.#logged.set(kind, { at: now, omitted: 0 });
+    return logged?.omitted ?? 0;
   }
 }

@@ -8,7 +8,7 @@ import { withFolder } from "../support/rowhouse-process.ts";
 const FREE = ["--inMemoryPersistence", "--tablePort=0", "--queuePort=0", "--blobPort=0"];
 
 /** A server with a Node program next to it, which has a client of a table. */
-function serveBeside(program: string, flags: readonly string[] = []): RowhouseCommand {
+function serveWith(program: string, flags: readonly string[] = []): RowhouseCommand {
   const client = `
     import { TableClient } from "@azure/data-tables";
     const connection = process.env.AZURE_STORAGE_CONNECTION_STRING;
@@ -24,7 +24,7 @@ describe("A command next to a server", () => {
       await table.createEntity({ partitionKey: "p", rowKey: "r" });
       console.log("There are", (await table.listEntities().byPage().next()).value.length);
       process.exitCode = 3;`;
-    const command = serveBeside(program);
+    const command = serveWith(program);
     assert.equal(await command.exited, 3, command.stderr);
     assert.match(command.stdout, /^There are 1$/m);
   });
@@ -67,15 +67,15 @@ describe("A command next to a server", () => {
       const scan = "for await (const _ of table.listEntities());";
       const report = join(folder, "report.json");
       const budget = ["--scan-budget", "no table scan", "--scan-report", report];
-      const command = serveBeside(scan, budget);
+      const command = serveWith(scan, budget);
       assert.equal(await command.exited, 1, command.stderr);
       assert.match(command.stdout, /1 over budget/);
-      assert.equal(await serveBeside("", budget).exited, 0);
+      assert.equal(await serveWith("", budget).exited, 0);
     });
   });
 
   it("is ended by SIGTERM when the server is", async () => {
-    const command = serveBeside(`console.log("up"); setInterval(() => {}, 1000);`);
+    const command = serveWith(`console.log("up"); setInterval(() => {}, 1000);`);
     await command.until(/^up$/m);
     command.signal("SIGTERM");
     assert.equal(await command.exited, 128 + 15);
@@ -86,7 +86,7 @@ describe("A command next to a server", () => {
       process.once("SIGHUP", () => console.log("hung up") || process.exit());
       console.log("up");
       setInterval(() => {}, 1000);`;
-    const command = serveBeside(program);
+    const command = serveWith(program);
     await command.until(/^up$/m);
     command.signal("SIGHUP");
     // It was ended by the signal itself.
