@@ -98,7 +98,10 @@ describe(`A backup of a folder that is being written to (seed ${seed}, CRASH_SEE
       assert.equal(existsSync(part), true);
       const again = new RowhouseCommand(["backup", target, "--location", data]);
       assert.equal(await again.exited, 2);
-      assert.match(again.stderr, /backup\.part belongs to a backup that is running or was interrupted/);
+      assert.match(
+        again.stderr,
+        /backup\.part belongs to a backup that is running or was interrupted/,
+      );
       await assertNothingLeftOver(data);
     });
   });
