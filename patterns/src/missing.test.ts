@@ -9,16 +9,19 @@ import { siblingIndex } from "./sibling-index.ts";
 import { memory } from "./testing/memory.ts";
 import { histories } from "./testing/test-histories.ts";
 
+const declaration = {
+  version: 1,
+  fields: {
+    dept: f.string(),
+    id: f.int32(),
+    town: f.string().optional(),
+    age: f.int32().optional(),
+  },
+  key: { partition: [k.str("dept")], row: [k.lit("p"), k.uint("id", 3)] },
+} as const;
 const person = (place: "first" | "last") =>
   entity("Person", {
-    version: 1,
-    fields: {
-      dept: f.string(),
-      id: f.int32(),
-      town: f.string().optional(),
-      age: f.int32().optional(),
-    },
-    key: { partition: [k.str("dept")], row: [k.lit("p"), k.uint("id", 3)] },
+    ...declaration,
     indexes: {
       town: siblingIndex({
         row: k.ordered(k.lit("town"), missing(place, k.str("town")), k.uint("id", 3)),
@@ -35,6 +38,12 @@ const person = (place: "first" | "last") =>
     },
   });
 const Person = person("last");
+const Plain = entity("Person", {
+  ...declaration,
+  indexes: {
+    town: siblingIndex({ row: k.ordered(k.lit("town"), k.str("town"), k.uint("id", 3)) }),
+  },
+});
 type Person = typeof Person.infer;
 
 async function open(definition = Person) {
@@ -160,8 +169,24 @@ describe("an index over a value that may be missing", () => {
     assert.deepEqual(idsOf(found), [1]);
   });
 
-  it("hashes differently if missing values sort first instead of last", () => {
-    const hashes = [Person, person("first")].map((one) => definitionHash(one, "town"));
-    assert.notEqual(hashes[0], hashes[1]);
+  it("has the entities that an index over the plain segment leaves out", async () => {
+    const dept = "Sales";
+    const { people } = await open();
+    const db = connect(memory());
+    await db.createTables(Plain);
+    const plain = db.open(Plain);
+    for (const repository of [people, plain]) {
+      await repository.insert({ dept, id: 1 });
+      await repository.insert({ dept, id: 2, town: "Redmond" });
+    }
+    assert.deepEqual(idsOf(await people.by.town.range({ dept }).all()), [2, 1]);
+    assert.deepEqual(idsOf(await plain.by.town.range({ dept }).all()), [2]);
+  });
+
+  it("hashes differently if missing values sort first, sort last, or are left out", () => {
+    const hashes = [person("first"), person("last"), Plain].map((one) =>
+      definitionHash(one, "town"),
+    );
+    assert.equal(new Set(hashes).size, 3);
   });
 });

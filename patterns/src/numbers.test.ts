@@ -108,7 +108,10 @@ const collect = async (olderThanMs: number) => {
   await new PointedBlobs(await open(), place).collect(olderThanMs);
 };
 
-/** Every number that a program passes to the library, except those that only make it stop earlier. */
+/**
+ * Every number that a program passes to the library, except those that only make it stop earlier. The last word
+ * is its path in a refusal.
+ */
 const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[] = [
   ["limit.account", some, (account) => connect({ ...memory(), limit: { account } })],
   ["limit.partition", some, (partition) => connect({ ...memory(), limit: { partition } })],
@@ -118,12 +121,16 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
     required(some),
     async (limit) => (await open()).open(Thing).range({ p: "p" }).limit(limit),
   ],
-  ["k.uint", required(upTo(512)), (width) => k.uint("id", width)],
-  ["k.uintDesc", required(upTo(512)), (width) => k.uintDesc("id", width)],
-  ["k.int", required(upTo(512)), (width) => k.int("id", width)],
-  ["k.hash", required(some), (buckets) => k.hash("id", buckets)],
-  ["overflow", required({ ...upTo(512), min: 0 }), (max) => k.str("id", { max, overflow: "hash" })],
-  ["batch", some, async (parallel) => batch(await open(), () => {}, { parallel })],
+  ["k.uint width", required(upTo(512)), (width) => k.uint("id", width)],
+  ["k.uintDesc width", required(upTo(512)), (width) => k.uintDesc("id", width)],
+  ["k.int width", required(upTo(512)), (width) => k.int("id", width)],
+  ["k.hash buckets", required(some), (buckets) => k.hash("id", buckets)],
+  [
+    "overflow max",
+    required({ ...upTo(512), min: 0 }),
+    (max) => k.str("id", { max, overflow: "hash" }),
+  ],
+  ["batch parallel", some, async (parallel) => batch(await open(), () => {}, { parallel })],
   ["shards", upTo(1000), async (shards) => build({ shards })],
   ["shards in parallel", upTo(1000), async (parallel) => build({ parallel })],
   ["rowsMax", upTo(16), (rowsMax) => listIndex({ ...list, rowsMax })],
@@ -145,28 +152,28 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
     (buckets) => spread("Spr", { fields, stream: partition, at: "at", buckets }),
   ],
   ["maxRows", required(upTo(999)), (maxRows) => smallPartitions(Thing, { maxRows })],
-  ["inbox.buckets", upTo(CENTURY_DAYS), (buckets) => inbox("Seen", { buckets })],
-  ["inbox.keepDays", upTo(CENTURY_DAYS), (keepDays) => inbox("Seen", { keepDays })],
+  ["inbox buckets", upTo(CENTURY_DAYS), (buckets) => inbox("Seen", { buckets })],
+  ["inbox keepDays", upTo(CENTURY_DAYS), (keepDays) => inbox("Seen", { keepDays })],
   ["keep", required(upTo(1000)), (keep) => rotate({ keep })],
   ["ahead", { min: 0, max: 1000, isWhole: true }, (ahead) => rotate({ ahead })],
   [
-    "rotation.graceMs",
+    "rotation graceMs",
     { ...ms, max: CENTURY_DAYS * 24 * 3_600_000 },
     (graceMs) => rotate({ graceMs }),
   ],
-  ["rebuild.graceMs", ms, async (graceMs) => rebuildView(await open(), Sales, Thing, { graceMs })],
+  ["rebuild graceMs", ms, async (graceMs) => rebuildView(await open(), Sales, Thing, { graceMs })],
   [
-    "saga.version",
+    "saga version",
     some,
     (version) => saga("s", (s) => s.input<null>().step("a", async () => 1), { version }),
   ],
   ["concurrency", some, (concurrency) => worker({ concurrency })],
-  ["worker.batch", some, (batch) => worker({ batch })],
+  ["worker batch", some, (batch) => worker({ batch })],
   ["maxDequeue", some, (maxDequeue) => worker({ maxDequeue })],
   ["visibilityMs", { min: 1, max: WEEK_MS }, (visibilityMs) => worker({ visibilityMs })],
   ["renewAt", { min: 0.01, max: 0.99 }, (renewAt) => worker({ renewAt })],
   [
-    "peekPoison",
+    "peekPoison max",
     upTo(32),
     async (max) => {
       const working = worker({});
@@ -176,7 +183,7 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
   ],
   ["delayMs", { min: 0, max: WEEK_MS }, (delayMs) => send({ delayMs })],
   ["timeToLiveS", some, (timeToLiveS) => send({ timeToLiveS })],
-  ["outbox.tripwireMs", { min: 5000, max: WEEK_MS }, (tripwireMs) => told({ tripwireMs })],
+  ["outbox tripwireMs", { min: 5000, max: WEEK_MS }, (tripwireMs) => told({ tripwireMs })],
   [
     "attempts",
     some,
@@ -202,7 +209,9 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
 
 describe("a number", () => {
   for (const [name, { min, max, isWhole = false, isRequired = false }, use] of NUMBERS) {
-    it(`is refused as ${name} if it is out of range, and accepted at the limits`, async () => {
+    const path = name.split(" ").at(-1);
+    const expected = `a${isWhole ? " whole" : ""} number from ${min} to ${max ?? "Infinity"}`;
+    it(`is refused as ${name}, with its limits, if it is out of range, and accepted at the limits`, async () => {
       const bad: unknown[] = [Number.NaN, -1, min - 0.001, Number.NEGATIVE_INFINITY, `${min}`];
       if (isWhole) bad.push(min + 0.5);
       if (max !== undefined) bad.push(max + 1, Number.POSITIVE_INFINITY);
@@ -212,6 +221,7 @@ describe("a number", () => {
         const isRefused =
           isTableError(refusal, "validation-failed") || isTableError(refusal, "invalid-definition");
         assert.ok(isRefused, `${value}: ${refusal}`);
+        assert.deepEqual(refusal.issues, [{ path, message: `${value} is not ${expected}` }]);
       }
       for (const value of [min, ...(max === undefined ? [] : [max])]) {
         const refusal = await outcomeOf(use, value);

@@ -190,17 +190,18 @@ describe("a wide entity", () => {
     await db.open(Year).write(all(0));
   };
   const write = (value: number) => (db: Database) => db.open(Year).write(all(value));
-  const isWhole = async (db: Database) => {
-    const { a, b, c, d, e } = (await db.open(Year).read(jones))!;
+  const valueIn = async (db: Database) => {
+    const found = await db.open(Year).read(jones);
+    if (!found) return undefined;
+    const { a, b, c, d, e } = found;
     assert.equal(new Set([a, b, c, d, e]).size, 1);
     return a;
   };
+  const isWhole = async (db: Database) => assert.ok((await valueIn(db)) !== undefined);
 
   it("is never torn by writers, crashes or lost answers", async () => {
-    const clients = { one: write(1), two: write(2), reader: isWhole };
-    await interleave({ before, clients, check: isWhole, runs: schedules(500) });
     await crashEverywhere(write(1), { before, check: isWhole });
-    const is = (value: number) => async (db: Database) => assert.equal(await isWhole(db), value);
+    const is = (value: number) => async (db: Database) => assert.equal(await valueIn(db), value);
     await crashEverywhere(write(1), { before, recover: write(1), check: is(1) });
     await loseEveryAnswer(write(1), { before, check: is(1) });
     const gone = async (db: Database) => assert.deepEqual(await rowKeys(db), []);
@@ -209,11 +210,41 @@ describe("a wide entity", () => {
     await loseEveryAnswer(remove, { before, check: gone });
   });
 
-  it("stays whole if two writers create it at the same time", async () => {
-    const clients = { one: write(1), two: write(2) };
-    const before = (db: Database) => db.createTables(Year);
-    await interleave({ before, clients, check: isWhole, runs: "all" });
-  });
+  for (const [state, prepare, runs] of [
+    ["exists", before, schedules(500)],
+    ["is absent", (db: Database) => db.createTables(Year), "all"],
+  ] as const) {
+    it(`takes concurrent writes one after the other, each once, if it ${state}`, async () => {
+      let values: unknown[] = [];
+      const see = async (db: Database) => {
+        const value = await valueIn(db);
+        if (value !== values.at(-1)) values.push(value);
+      };
+      const first = state === "exists" ? [0] : [];
+      await interleave({
+        before: async (db) => {
+          values = [];
+          await prepare(db);
+          await see(db);
+        },
+        clients: {
+          one: async (db) => {
+            await write(1)(db);
+            await write(2)(db);
+          },
+          two: write(3),
+          reader: see,
+        },
+        always: (backend) => see(connect(backend)),
+        check: async () => {
+          assert.deepEqual(values.slice(0, first.length), first);
+          assert.deepEqual(values.toSorted(), [...first, 1, 2, 3]);
+          assert.ok(values.indexOf(1) < values.indexOf(2), `${values}`);
+        },
+        runs,
+      });
+    });
+  }
 
   it("loses no concurrent merge to another part", async () => {
     await interleave({

@@ -109,7 +109,15 @@ export class LogWriter<Entry extends Timed> {
     const { bytes: fileBytes = FILE_BYTES, blocks = FILE_BLOCKS } = file;
     this.#isEach = durability === "each";
     this.#limits = { bytes, records, ms, fileBytes, blocks, highWaterBytes };
-    assertBetween("The log", this.#limits, 1);
+    const asGiven = {
+      "flush.bytes": bytes,
+      "flush.records": records,
+      "flush.ms": ms,
+      "file.bytes": fileBytes,
+      "file.blocks": blocks,
+      highWaterBytes,
+    };
+    assertBetween("The log", asGiven, 1);
   }
 
   /**

@@ -183,6 +183,29 @@ describe("upcasting", () => {
     assert.equal((await db.open(Three).mustGet({ p: "p", id: 1 })).active, false);
   });
 
+  it("starts with the version of each row, and leaves rows of the newest as they are", async () => {
+    const Two = entity("Person", {
+      version: 2,
+      fields: { ...fields, first: f.string(), last: f.string() },
+      key,
+      upgrade: { 1: () => ({}) },
+    });
+    const db = connect(memory());
+    await db.createTables(One);
+    await db.open(One).insert({ p: "p", id: 1, name: "Ann Lee" });
+    await db.open(Two).insert({ p: "p", id: 2, first: "Bob", last: "Ray" });
+    await db.open(Three).insert({ p: "p", id: 3, first: "Cy", last: "Fox", active: false });
+    const found = await db.open(Three).range({ p: "p" }).all();
+    assert.deepEqual(
+      found.map(({ first, last, active }) => [first, last, active]),
+      [
+        ["Ann", "Lee", true],
+        ["Bob", "Ray", true],
+        ["Cy", "Fox", false],
+      ],
+    );
+  });
+
   it("makes old code refuse to replace what newer code wrote", async () => {
     const db = connect(memory());
     await db.createTables(One);

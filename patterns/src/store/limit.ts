@@ -24,7 +24,6 @@ export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) 
  * in each quiet second.
  */
 export function slotsOf(max: number, clock: Clock): Slots {
-  assertSome("The limit", { limit: max });
   const waiting: (() => void)[] = [];
   let taken = 0;
   let open = Math.min(max, RAMP_START);
@@ -72,17 +71,16 @@ export function limiter(
   clock: Clock,
   options: LimitOptions = {},
 ): (signal: AbortSignal | undefined) => Layer {
-  const account = slotsOf(options.account ?? 64, clock);
-  const ofPartition = () => slotsOf(options.partition ?? 8, clock);
-  // Checks the option now instead of at the first request.
-  ofPartition();
+  const { account: max = 64, partition: partitionMax = 8 } = options;
+  assertSome("The limit", { "limit.account": max, "limit.partition": partitionMax });
+  const account = slotsOf(max, clock);
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, request) => {
     const send = () => request(argsInTime(clock, call));
     const id = partitionOf(call);
     if (id === undefined) return account(send, signal);
     const partition = partitions.get(id) ?? {
-      run: ofPartition(),
+      run: slotsOf(partitionMax, clock),
       users: 0,
     };
     partitions.set(id, partition);
