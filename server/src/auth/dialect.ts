@@ -191,7 +191,7 @@ function overriddenHeaders(sas: SasParameters): string[] {
   return headers;
 }
 
-/** The response of Queue and Blob to a caller without credentials who lacks access. */
+/** The response of Queue and Blob to an anonymous caller that lacks access. */
 export function noAuthenticationInformation(): ServiceError {
   return new ServiceError("NoAuthenticationInformation", {
     stage: "authentication",

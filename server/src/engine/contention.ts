@@ -10,9 +10,9 @@ export const LOST = Symbol("lost");
 export type Attempt<T> = (again: boolean) => Awaitable<T | typeof LOST>;
 
 /**
- * Repeats attempts that rivals may spoil until one succeeds. Of the attempts that meet, each flush lets one win:
- * if all losers retried at once, a thousand of them would cost 500,000 commits, and the unluckiest would come
- * too late. So losers retry in turn, and each wins its turn unless a newcomer or another process interferes.
+ * Repeats attempts that rivals may spoil until one succeeds. Of the attempts that meet, each flush lets one win: if
+ * all losers retried at once, a thousand of them would cost 500,000 commits, and the last ones would run out of time.
+ * So losers retry in turn, and each wins its turn unless a newcomer or another process interferes.
  *
  * A caller that has taken as long as a call may take, its wait for a turn included, is refused: its client is
  * gone. If the engine is away and every turn ends in a timeout, those waiting behind it are refused too.
