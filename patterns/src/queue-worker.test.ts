@@ -300,7 +300,7 @@ describe("a queue worker", () => {
           await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
         }
         const late = [tables.commit("Notes", insert("late")), blobs?.put("notes", "late", bytes)];
-        for (const request of late) await request?.catch(({ status }) => refusals.push(status));
+        for (const request of late) await request?.catch(({ code }) => refusals.push(code));
         stoodMs = 0;
         asked = sent.splice(0);
       };
@@ -319,7 +319,7 @@ describe("a queue worker", () => {
         ["put", 60],
       ];
       assert.deepEqual(asked, isTaken ? early : [...early, ...late]);
-      assert.deepEqual(refusals, isTaken ? [400, 400] : []);
+      assert.deepEqual(refusals, isTaken ? ["conflict", "conflict"] : []);
     }
   });
 
@@ -377,13 +377,15 @@ describe("a queue worker", () => {
   it("aborts a handler that lost its lease, and leaves the message to the other worker", async () => {
     const clock = new FakeClock();
     let aborted = false;
+    let refusal: unknown;
     const { backend, worker, send, left } = await open(
-      async (_message, { signal }) => {
+      async (_message, { database, signal }) => {
         // A stall: the renewal comes too late.
         clock.advance(61_000);
         await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
         await ticks();
         aborted = signal.aborted;
+        refusal = await database.tables.listTables().catch((error) => error);
       },
       {},
       memory({ clock }),
@@ -391,6 +393,7 @@ describe("a queue worker", () => {
     await send("a");
     await worker.drain();
     assert.ok(aborted);
+    assert.ok(isTableError(refusal, "conflict") && /went to another worker/.test(refusal.message));
     assert.equal(left(), 1);
   });
 

@@ -383,7 +383,11 @@ export class Worker {
       return true;
     } catch (error) {
       if (!isRefusal(error, 400, 404)) throw error;
-      job.lost.abort(error);
+      // Not the 404 itself, which a request of the handler would reject with as if its entity were gone.
+      const { id } = job.receipt;
+      const lost = `Message ${id} went to another worker or was deleted.`;
+      const remedy = "lengthen visibilityMs if handlers take longer.";
+      job.lost.abort(tableError("conflict", lost, { key: id }, { cause: error, remedy }));
       return false;
     }
   }
