@@ -92,10 +92,10 @@ export class IndexLifeCycle {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
       row = await index.control.write(control, row);
     };
-    const still = async () => {
+    const confirm = async () => {
       if (isOwnershipEnding(clock, control.ownedUntilMs)) await save({});
     };
-    const kept = withDeadline(index, permittedUntil(index, "built", still));
+    const kept = withDeadline(index, permittedUntil(index, "built", confirm));
     await createIndexTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {

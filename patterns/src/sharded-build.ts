@@ -204,11 +204,11 @@ class ShardedBuild {
     // A writer that does not know the new state would write rows without entries.
     await clock.sleep(PROPAGATION_MS);
     await keep();
-    const still = async () => {
+    const confirm = async () => {
       if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
     };
-    await repairExisting(this.#kept(still), this.#pace, keep);
-    const cuts = await this.#cuts(still);
+    await repairExisting(this.#withDeadline(confirm), this.#pace, keep);
+    const cuts = await this.#cuts(confirm);
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
@@ -265,7 +265,7 @@ class ShardedBuild {
       shard.known = written;
       this.#report();
     };
-    const still = async () => {
+    const confirm = async () => {
       if (isOwnershipEnding(clock, shard.known.value.ownedUntilMs)) await save({});
     };
     try {
@@ -273,7 +273,7 @@ class ShardedBuild {
       const { from, to, progress } = shard.known.value;
       await buildRange(
         {
-          index: this.#kept(still),
+          index: this.#withDeadline(confirm),
           filter: and(bound("PartitionKey", "ge", from), bound("PartitionKey", "lt", to)),
           pace: this.#pace,
           save: (progress) => save({ progress }),
@@ -289,8 +289,8 @@ class ShardedBuild {
   }
 
   /** The index, whose entries are written until it is retired. */
-  #kept(still: () => Promise<void>): ManagedIndex {
-    return withDeadline(this.#index, permittedUntil(this.#index, "built", still));
+  #withDeadline(confirm: () => Promise<void>): ManagedIndex {
+    return withDeadline(this.#index, permittedUntil(this.#index, "built", confirm));
   }
 
   async #read(plan: string): Promise<void> {

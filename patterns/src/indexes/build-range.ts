@@ -36,8 +36,8 @@ export async function buildRange(
   const { index, pace, save } = range;
   const { database, entity, keeper } = index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
-  const still = () => save(progress);
-  await waiting(database.clock, pace.waitMs(), still);
+  const confirm = () => save(progress);
+  await waiting(database.clock, pace.waitMs(), confirm);
   const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
@@ -45,7 +45,7 @@ export async function buildRange(
       // The keys of its entries are known, so `reconcile` need not read the entity to compute them first.
       return row ? [{ stored, keys: keeper.keysOf(row) }] : [];
     });
-    const { written, duplicates } = await reconciled(index, bases, pace, still);
+    const { written, duplicates } = await reconciled(index, bases, pace, confirm);
     progress = {
       done: progress.done + bases.length,
       written: progress.written + written,
@@ -54,7 +54,7 @@ export async function buildRange(
       ...(continuation && { cursor: continuation }),
     };
     await save(progress);
-    if (continuation) await waiting(database.clock, pace.waitMs(), still);
+    if (continuation) await waiting(database.clock, pace.waitMs(), confirm);
   }
   return progress;
 }
@@ -66,12 +66,12 @@ export async function buildRange(
 export async function repairExisting(
   index: ManagedIndex,
   pace: Pace,
-  still: () => Promise<unknown>,
+  confirm: () => Promise<unknown>,
 ): Promise<void> {
   for await (const { claims, continuation } of claimsIn(index)) {
     const bases = claims.map(({ base, entry }) => ({ stored: base, keys: [entry] }));
-    await reconciled(index, bases, pace, still);
-    if (continuation) await still();
+    await reconciled(index, bases, pace, confirm);
+    if (continuation) await confirm();
   }
 }
 
@@ -85,14 +85,15 @@ export function recordedOf(duplicates: readonly string[]): string[] {
 }
 
 /**
- * Writes the entries of these entities. Calls `still` before each retry, of which there may be many, or after
- * this process was suspended. @returns how many, and the entities whose value belongs to another.
+ * Writes the entries of these entities. Calls `confirm`, which renews the ownership of the work, before each retry:
+ * there may be many, or the process may have been suspended.
+ * @returns the number of entries written, and the entities whose value belongs to another.
  */
 async function reconciled(
   { database: { clock }, keeper }: ManagedIndex,
   bases: readonly { readonly stored: EntityKey; readonly keys: readonly EntityKey[] }[],
   pace: Pace,
-  still: () => Promise<unknown>,
+  confirm: () => Promise<unknown>,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {
   const duplicates: string[] = [];
   let written = 0;
@@ -110,24 +111,24 @@ async function reconciled(
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
     } catch (error) {
       if (!isTableError(error, "throttled") || !pace.slower()) throw error;
-      await waiting(clock, pace.waitMs(), still);
-      await still();
+      await waiting(clock, pace.waitMs(), confirm);
+      await confirm();
       continue;
     }
     // A writer that gave up or is about to commit has claimed the value. Wait until that is certain.
     if (left.length === 0) break;
-    await waiting(clock, UNSETTLED_MS, still);
-    await still();
+    await waiting(clock, UNSETTLED_MS, confirm);
+    await confirm();
   }
   return { written, duplicates };
 }
 
-/** Sleeps in steps and calls `still` between them, so that the work remains ours. */
-async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>): Promise<void> {
+/** Sleeps in steps and calls `confirm` between them, so that the work remains ours. */
+async function waiting(clock: Clock, ms: number, confirm: () => Promise<unknown>): Promise<void> {
   const step = OWNER_MS / 2;
   for (let left = ms; left > 0; left -= step) {
     await clock.sleep(Math.min(left, step));
-    if (left > step) await still();
+    if (left > step) await confirm();
   }
 }
 

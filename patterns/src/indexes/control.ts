@@ -111,14 +111,14 @@ export function withDeadline(index: ManagedIndex, byMs: ByMs): ManagedIndex {
 
 /**
  * Returns a function for the time until which the control row permits writing entries. It reads the row again
- * when it is old, so a retirement waits for builds and repairs as it waits for writers. Calls `still` after
+ * when it is old, so a retirement waits for builds and repairs as it waits for writers. Calls `confirm` after
  * each such read, one at a time.
  * @throws validation-failed once the index is being retired: it cannot be `done` then.
  */
 export function permittedUntil(
   { control, database: { clock } }: ManagedIndex,
   done: string,
-  still?: () => Promise<unknown>,
+  confirm?: () => Promise<unknown>,
 ): () => Promise<number> {
   let readAtMs = 0;
   let reading: Promise<void> | undefined;
@@ -126,7 +126,7 @@ export function permittedUntil(
     const now = clock.now();
     const { state } = (await control.read()).control;
     if (/disabled|retiring/.test(state)) throw stateRefused(control, state, done);
-    await still?.();
+    await confirm?.();
     readAtMs = now;
   };
   return async () => {
