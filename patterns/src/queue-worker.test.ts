@@ -385,7 +385,7 @@ describe("a queue worker", () => {
         await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
         await ticks();
         aborted = signal.aborted;
-        refusal = await database.tables.listTables().catch((error) => error);
+        refusal = await database.tables.listTables({}).catch((error) => error);
       },
       {},
       memory({ clock }),
