@@ -3,11 +3,12 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import type { ContentIds } from "../content/content-ids.ts";
 import { LOST } from "../engine/contention.ts";
 import type { Put } from "../engine/engine.ts";
+import type { BlobName } from "./blob-keys.ts";
 import type { CommittedBlob } from "./blob-record.ts";
-import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
-import { putExtent, putInlineExtent } from "./extents.ts";
+import type { BlobState, BlobStore } from "./blob-store.ts";
+import { putExtent, putInlineExtent } from "./contents/extents.ts";
+import type { NewContent } from "./contents/new-content.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
 import { checkChange, type WriteTerms } from "./write-checks.ts";
 

@@ -3,7 +3,8 @@ import { refuseAnonymous } from "../auth/authorize.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
+import type { BlobName } from "./blob-keys.ts";
+import type { BlobState, BlobStore } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
 
 /** For operations that may create a blob. Replacing one also needs `w`: see `checkMayReplace`. */

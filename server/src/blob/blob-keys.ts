@@ -4,6 +4,12 @@ import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key, KeyRange } from "../engine/engine.ts";
 import { decodeId, encodeId, sortPrefixRange } from "../engine/key-codec.ts";
 
+export interface BlobName {
+  readonly account: string;
+  readonly container: string;
+  readonly blob: string;
+}
+
 /** The partition of one container: all its blobs, sorted by the UTF-8 of their names. */
 export function blobPartition(accountId: number, containerId: number): Uint8Array {
   return Buffer.concat([

@@ -1,8 +1,8 @@
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
 import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
-import type { BlobName } from "./blob-store.ts";
 import { writeConditions } from "./conditions.ts";
 import { type ReadBlobInput, readBlob, readInputOf } from "./get-blob.ts";
 import { leaseAfterWrite } from "./lease.ts";

@@ -10,13 +10,13 @@ import { checkResourceName } from "../http/resource-name.ts";
 import type { Operation, RequestHead } from "../operation.ts";
 import type { AppendQueue } from "./append-queue.ts";
 import type { Readable } from "./blob-access.ts";
-import type { BlobName } from "./blob-store.ts";
-import type { BlockCounts } from "./block-counts.ts";
+import type { BlobName } from "./blob-keys.ts";
 import type { ContainerValue } from "./container-value.ts";
-import type { Contents } from "./contents.ts";
+import type { BlockCounts } from "./contents/block-counts.ts";
+import type { Contents } from "./contents/contents.ts";
+import type { Notes } from "./contents/notes.ts";
+import type { Readers } from "./contents/readers.ts";
 import type { BlobResource } from "./locate.ts";
-import type { Notes } from "./notes.ts";
-import type { Readers } from "./readers.ts";
 
 /** The context of all blob operations. */
 export interface BlobContext extends Readable {

@@ -13,7 +13,7 @@ import {
   type Key,
   type Put,
 } from "../engine/engine.ts";
-import { blobKey, blobPartition } from "./blob-keys.ts";
+import { type BlobName, blobKey, blobPartition } from "./blob-keys.ts";
 import {
   type BlobRecord,
   type CommittedBlob,
@@ -22,14 +22,8 @@ import {
   encodeRecord,
 } from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
-import type { NewContent } from "./new-content.ts";
-import { NOTHING_RELEASED, type Released } from "./released.ts";
-
-export interface BlobName {
-  readonly account: string;
-  readonly container: string;
-  readonly blob: string;
-}
+import type { NewContent } from "./contents/new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./contents/released.ts";
 
 /** What is stored under a name, read in one snapshot. */
 export interface BlobState {

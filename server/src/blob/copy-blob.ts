@@ -6,23 +6,24 @@ import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { CREATE_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
-import type { BlobName, BlobState } from "./blob-store.ts";
+import type { BlobState } from "./blob-store.ts";
 import {
   type Conditions,
   checkSourceConditions,
   sourceConditions,
   writeConditions,
 } from "./conditions.ts";
-import { ContentDigest, type Digests } from "./content-digest.ts";
-import { type CopiedContent, copyContent } from "./copy-content.ts";
+import { ContentDigest, type Digests } from "./contents/content-digest.ts";
+import { type CopiedContent, copyContent } from "./contents/copy-content.ts";
+import { releaseAll, releaseDraft } from "./contents/release.ts";
 import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
 import { leaseAfterWrite, leaseState } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { COPY } from "./locate.ts";
-import { releaseAll, releaseDraft } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 import { checkPut, type WriteTerms } from "./write-checks.ts";

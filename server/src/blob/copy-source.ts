@@ -8,8 +8,9 @@ import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { Query } from "../http/query.ts";
 import type { Location, RequestHead, WireRequest } from "../operation.ts";
 import { checkNotForbidden, READ_ACCESS } from "./blob-access.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, blobNameOf } from "./blob-operation.ts";
-import type { BlobName, BlobState } from "./blob-store.ts";
+import type { BlobState } from "./blob-store.ts";
 import { locateBlob } from "./locate.ts";
 
 /** The source of a copy, as a request to this server would name it. */

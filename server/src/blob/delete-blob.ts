@@ -1,12 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import type { BlobName } from "./blob-store.ts";
 import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
+import { releaseAll } from "./contents/release.ts";
 import { checkLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { releaseAll } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 
 interface DeleteBlobInput {

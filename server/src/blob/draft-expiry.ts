@@ -6,10 +6,10 @@ import { firstIdAt } from "../content/content-ids.ts";
 import type { Engine, Key } from "../engine/engine.ts";
 import { afterPartition, startOfPartition } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
-import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
-import { decodeDraftHead } from "./drafts.ts";
-import type { Notes } from "./notes.ts";
+import { type BlobName, draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
+import type { BlobState, BlobStore } from "./blob-store.ts";
+import { decodeDraftHead } from "./contents/drafts.ts";
+import type { Notes } from "./contents/notes.ts";
 
 export interface DraftExpiryOptions {
   readonly engine: Engine;

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import type { BlobName } from "./blob-store.ts";
 import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
 import { actOnLease } from "./lease.ts";
 import {

@@ -15,15 +15,15 @@ import type { BlobContext } from "./blob-operation.ts";
 import { decodeRecord } from "./blob-record.ts";
 import { blobService } from "./blob-service.ts";
 import { BlobStore } from "./blob-store.ts";
-import { BlockCounts } from "./block-counts.ts";
-import { Collector } from "./collector.ts";
 import type { ContainerValue } from "./container-value.ts";
-import { Contents } from "./contents.ts";
+import { BlockCounts } from "./contents/block-counts.ts";
+import { Collector } from "./contents/collector.ts";
+import { Contents } from "./contents/contents.ts";
+import { LongReads } from "./contents/long-reads.ts";
+import { Notes } from "./contents/notes.ts";
+import { Readers } from "./contents/readers.ts";
+import { releaseAll } from "./contents/release.ts";
 import { DraftExpiry } from "./draft-expiry.ts";
-import { LongReads } from "./long-reads.ts";
-import { Notes } from "./notes.ts";
-import { Readers } from "./readers.ts";
-import { releaseAll } from "./release.ts";
 
 export interface BlobServiceOptions extends Foundation {
   readonly auth: AuthRules;

@@ -6,26 +6,31 @@ import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
 import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
 import { CREATE_ACCESS } from "./blob-access.ts";
-import { draftHeadKey } from "./blob-keys.ts";
+import { type BlobName, draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
-import type { BlobName, BlobState } from "./blob-store.ts";
+import type { BlobState } from "./blob-store.ts";
 import { writeConditions } from "./conditions.ts";
-import type { Digests } from "./content-digest.ts";
-import { uncommittedBlocks } from "./drafts.ts";
-import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
+import type { Digests } from "./contents/content-digest.ts";
+import { uncommittedBlocks } from "./contents/drafts.ts";
+import {
+  type ContentExtent,
+  type ContentPiece,
+  putExtent,
+  readExtents,
+} from "./contents/extents.ts";
 import {
   type IncomingContent,
   incomingContent,
   receiveWhole,
   refuseBody,
-} from "./incoming-content.ts";
+} from "./contents/incoming-content.ts";
+import { type NewContent, NO_CONTENT } from "./contents/new-content.ts";
+import { releaseContent, releaseDraft } from "./contents/release.ts";
+import { bothReleased } from "./contents/released.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { type NewContent, NO_CONTENT } from "./new-content.ts";
-import { releaseContent, releaseDraft } from "./release.ts";
-import { bothReleased } from "./released.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 import { checkPut, type WriteTerms } from "./write-checks.ts";

@@ -6,17 +6,17 @@ import { invalidHeader } from "../http/header-values.ts";
 import { missingParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
 import { grants, WRITE_ACCESS } from "./blob-access.ts";
-import { draftBlockKey, draftHeadKey } from "./blob-keys.ts";
+import { type BlobName, draftBlockKey, draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
-import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
+import type { BlobChange, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
-import type { Digests } from "./content-digest.ts";
-import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
-import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
+import type { Digests } from "./contents/content-digest.ts";
+import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./contents/drafts.ts";
+import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
+import type { NewContent } from "./contents/new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./contents/released.ts";
 import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import type { NewContent } from "./new-content.ts";
-import { NOTHING_RELEASED, type Released } from "./released.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 
 interface PutBlockInput {

@@ -1,8 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { integerHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import type { BlobName } from "./blob-store.ts";
 import { writeConditions } from "./conditions.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";

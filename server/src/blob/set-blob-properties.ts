@@ -1,9 +1,9 @@
 import { invalidHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
+import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
-import type { BlobName } from "./blob-store.ts";
 import { writeConditions } from "./conditions.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";

@@ -1,4 +1,4 @@
-import type { Key, Put } from "../engine/engine.ts";
+import type { Key, Put } from "../../engine/engine.ts";
 
 /** What a commit must contain to release something: notes of garbage, and deletes of rows. */
 export interface Released {

@@ -1,9 +1,13 @@
-import { draftHeadKey } from "./blob-keys.ts";
-import type { BlobContext } from "./blob-operation.ts";
-import type { BlobRecord } from "./blob-record.ts";
+import { draftHeadKey } from "../blob-keys.ts";
+import type { BlobRecord } from "../blob-record.ts";
+import type { Contents } from "./contents.ts";
+import type { Notes } from "./notes.ts";
 import { bothReleased, NOTHING_RELEASED, type Released } from "./released.ts";
 
-type Releasing = Pick<BlobContext, "contents" | "notes">;
+interface Releasing {
+  readonly contents: Contents;
+  readonly notes: Notes;
+}
 
 /** Releases everything that a record refers to: its content and its draft. */
 export function releaseAll(context: Releasing, record: BlobRecord): Released {

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { handledLater } from "../awaitable.ts";
+import { handledLater } from "../../awaitable.ts";
 
 /** The thread's program, as text, so that it starts without a loader, both from source and when built. */
 const PROGRAM = `

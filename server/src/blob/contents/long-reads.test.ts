@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { MemoryContentStore } from "../content/memory-content-store.ts";
-import { MemoryEngine } from "../engine/memory-engine.ts";
+import { MemoryContentStore } from "../../content/memory-content-store.ts";
+import { MemoryEngine } from "../../engine/memory-engine.ts";
+import { auditBlobs } from "../test-audit-blobs.ts";
+import { BLOCK, BlobLab, LabClock } from "../test-blob-lab.ts";
 import { UNREPORTED_MICROS_MAX } from "./long-reads.ts";
-import { auditBlobs } from "./test-audit-blobs.ts";
-import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
 /** Too large for a row, and read in several parts. */
 const LARGE = Buffer.alloc(700_000, 1);

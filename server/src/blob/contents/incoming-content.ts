@@ -4,11 +4,11 @@ import {
   STRUCTURED_BODY,
   StructuredMessageReader,
 } from "@rowhouse/protocol/structured-message";
-import { type Awaitable, whenReady } from "../awaitable.ts";
-import { md5Header, md5Mismatch } from "../http/content-md5.ts";
-import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
-import type { BodySource } from "../http/raw-request.ts";
-import type { RequestHead } from "../operation.ts";
+import { type Awaitable, whenReady } from "../../awaitable.ts";
+import { md5Header, md5Mismatch } from "../../http/content-md5.ts";
+import { integerHeader, invalidHeader, missingHeader } from "../../http/header-values.ts";
+import type { BodySource } from "../../http/raw-request.ts";
+import type { RequestHead } from "../../operation.ts";
 import {
   beginDigest,
   type Digests,

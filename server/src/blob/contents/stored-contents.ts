@@ -1,9 +1,9 @@
-import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { ContentId } from "../content/content-store.ts";
-import type { Engine, Key } from "../engine/engine.ts";
-import { after, copyKey, partitionPrefixRange } from "../engine/key-codec.ts";
-import { scanToEnd } from "../engine/scan-to-end.ts";
-import { type BlobRecord, decodeRecord } from "./blob-record.ts";
+import { KEY_SPACES } from "../../catalog/key-spaces.ts";
+import type { ContentId } from "../../content/content-store.ts";
+import type { Engine, Key } from "../../engine/engine.ts";
+import { after, copyKey, partitionPrefixRange } from "../../engine/key-codec.ts";
+import { scanToEnd } from "../../engine/scan-to-end.ts";
+import { type BlobRecord, decodeRecord } from "../blob-record.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentPiece, contentsOfList } from "./extents.ts";
 

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
-import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { Engine, Key } from "../engine/engine.ts";
-import { copyKey, partitionRange } from "../engine/key-codec.ts";
-import { scanToEnd } from "../engine/scan-to-end.ts";
+import { BackgroundLoop, type BackgroundWork } from "../../catalog/background-loop.ts";
+import { KEY_SPACES } from "../../catalog/key-spaces.ts";
+import type { Engine, Key } from "../../engine/engine.ts";
+import { copyKey, partitionRange } from "../../engine/key-codec.ts";
+import { scanToEnd } from "../../engine/scan-to-end.ts";
 import type { Readers } from "./readers.ts";
 
 const PARTITION = Uint8Array.of(KEY_SPACES.blobReads);

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { Crc64 } from "@rowhouse/protocol/crc64";
-import type { Awaitable } from "../awaitable.ts";
+import type { Awaitable } from "../../awaitable.ts";
 import { beginMd5 } from "./md5-thread.ts";
 
 /** Computes the checksums of content as it passes through. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import type { ContentId } from "../content/content-store.ts";
-import { EngineError } from "../engine/engine.ts";
-import { APPEND, BLOCK, BlobLab, once, ROOT } from "./test-blob-lab.ts";
-import { MortalEngine, WatchedContentStore } from "./test-unsteady-stores.ts";
+import type { ContentId } from "../../content/content-store.ts";
+import { EngineError } from "../../engine/engine.ts";
+import { APPEND, BLOCK, BlobLab, once, ROOT } from "../test-blob-lab.ts";
+import { MortalEngine, WatchedContentStore } from "../test-unsteady-stores.ts";
 
 const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */

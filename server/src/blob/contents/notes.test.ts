@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { ContentId } from "../content/content-store.ts";
-import { RowContentStore } from "../content/row-content-store.ts";
-import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
-import { MemoryEngine } from "../engine/memory-engine.ts";
-import { BodyAborted } from "../http/raw-request.ts";
-import type { BlobContext } from "./blob-operation.ts";
+import { KEY_SPACES } from "../../catalog/key-spaces.ts";
+import type { ContentId } from "../../content/content-store.ts";
+import { RowContentStore } from "../../content/row-content-store.ts";
+import { type AtomicWrite, type CommitResult, EngineError } from "../../engine/engine.ts";
+import { MemoryEngine } from "../../engine/memory-engine.ts";
+import { BodyAborted } from "../../http/raw-request.ts";
+import type { BlobContext } from "../blob-operation.ts";
+import { auditBlobs } from "../test-audit-blobs.ts";
+import { APPEND, BLOCK, BlobLab, LabClock, once, ROOT } from "../test-blob-lab.ts";
+import { MortalEngine, WatchedContentStore } from "../test-unsteady-stores.ts";
 import { putExtent } from "./extents.ts";
 import { decodeNote, type Making } from "./notes.ts";
-import { auditBlobs } from "./test-audit-blobs.ts";
-import { APPEND, BLOCK, BlobLab, LabClock, once, ROOT } from "./test-blob-lab.ts";
-import { MortalEngine, WatchedContentStore } from "./test-unsteady-stores.ts";
 
 const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */

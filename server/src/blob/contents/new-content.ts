@@ -1,4 +1,4 @@
-import type { Check, Key, Put } from "../engine/engine.ts";
+import type { Check, Key, Put } from "../../engine/engine.ts";
 import type { ContentPiece } from "./extents.ts";
 import type { Making } from "./notes.ts";
 

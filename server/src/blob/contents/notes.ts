@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { latin1, toBuffer } from "../byte-views.ts";
-import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { ContentIds } from "../content/content-ids.ts";
-import type { ContentId } from "../content/content-store.ts";
+import { latin1, toBuffer } from "../../byte-views.ts";
+import { KEY_SPACES } from "../../catalog/key-spaces.ts";
+import type { ContentIds } from "../../content/content-ids.ts";
+import type { ContentId } from "../../content/content-store.ts";
 import {
   type AtomicWrite,
   type Check,
@@ -13,8 +13,8 @@ import {
   type Key,
   type KeyRange,
   type Put,
-} from "../engine/engine.ts";
-import { partitionRange, sortPrefixRange } from "../engine/key-codec.ts";
+} from "../../engine/engine.ts";
+import { partitionRange, sortPrefixRange } from "../../engine/key-codec.ts";
 
 /*
  * Blob records refer to things stored outside of them: contents, lists of extents, drafts. Notes ensure that

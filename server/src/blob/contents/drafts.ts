@@ -1,7 +1,12 @@
-import type { Engine, Entry, Put } from "../engine/engine.ts";
-import { scanToEnd } from "../engine/scan-to-end.ts";
-import { blockOfKey, draftBlockKey, draftBlocksRange, draftHeadKey } from "./blob-keys.ts";
-import type { BlobName } from "./blob-store.ts";
+import type { Engine, Entry, Put } from "../../engine/engine.ts";
+import { scanToEnd } from "../../engine/scan-to-end.ts";
+import {
+  type BlobName,
+  blockOfKey,
+  draftBlockKey,
+  draftBlocksRange,
+  draftHeadKey,
+} from "../blob-keys.ts";
 import type { ContentPiece } from "./extents.ts";
 
 /*

@@ -1,6 +1,6 @@
-import type { Engine } from "../engine/engine.ts";
-import { scanToEnd } from "../engine/scan-to-end.ts";
-import { draftBlocksRange } from "./blob-keys.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { scanToEnd } from "../../engine/scan-to-end.ts";
+import { draftBlocksRange } from "../blob-keys.ts";
 
 const DRAFTS_REMEMBERED = 10_000;
 

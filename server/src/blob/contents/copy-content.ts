@@ -1,13 +1,21 @@
-import type { ContentId } from "../content/content-store.ts";
-import type { Put } from "../engine/engine.ts";
-import type { BlobContext } from "./blob-operation.ts";
-import type { CommittedBlob, ContentReference } from "./blob-record.ts";
-import { type PieceCopy, referenceTo } from "./contents.ts";
+import type { ContentIds } from "../../content/content-ids.ts";
+import type { ContentId } from "../../content/content-store.ts";
+import type { Engine, Put } from "../../engine/engine.ts";
+import type { CommittedBlob, ContentReference } from "../blob-record.ts";
+import { type Contents, type PieceCopy, referenceTo } from "./contents.ts";
 import { putExtent, readExtents } from "./extents.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
+import type { Notes } from "./notes.ts";
 
 export interface CopiedContent extends NewContent {
   readonly content: ContentReference;
+}
+
+interface Copying {
+  readonly engine: Engine;
+  readonly ids: ContentIds;
+  readonly contents: Contents;
+  readonly notes: Notes;
 }
 
 /** The most of its list that one step of a copy holds in memory, besides what a few copies of contents hold. */
@@ -15,7 +23,7 @@ const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
 /** Copies a blob's content for another blob. The caller holds the source during the copy (see `Readers`). */
 export async function copyContent(
-  context: BlobContext,
+  context: Copying,
   { content, size }: CommittedBlob,
 ): Promise<CopiedContent> {
   switch (content.in) {
@@ -35,7 +43,7 @@ export async function copyContent(
  * leads the collector to the list, and the list to the contents copied so far.
  */
 async function copyList(
-  { engine, ids, contents, notes }: BlobContext,
+  { engine, ids, contents, notes }: Copying,
   list: string,
   size: number,
 ): Promise<CopiedContent> {

@@ -1,9 +1,9 @@
-import { takeBytes } from "../byte-slab.ts";
-import type { ContentId } from "../content/content-store.ts";
-import { type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
-import { decodeId, partitionRange } from "../engine/key-codec.ts";
-import { scanToEnd } from "../engine/scan-to-end.ts";
-import { extentPartition, extentSort } from "./blob-keys.ts";
+import { takeBytes } from "../../byte-slab.ts";
+import type { ContentId } from "../../content/content-store.ts";
+import { type Engine, EngineError, type Key, type Put } from "../../engine/engine.ts";
+import { decodeId, partitionRange } from "../../engine/key-codec.ts";
+import { scanToEnd } from "../../engine/scan-to-end.ts";
+import { extentPartition, extentSort } from "../blob-keys.ts";
 
 /** One run of a blob's bytes in a list of extents: a committed block, or blocks appended together. */
 export type Extent = InlineExtent | ContentExtent;
