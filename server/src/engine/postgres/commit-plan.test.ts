@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AtomicWrite, Check, Key } from "../engine.ts";
-import { pinVersions, planCommit, type Sight } from "./commit-plan.ts";
+import { pinVersions, planCommit, type SeenVersions } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 
 /** A commit described by its keys and what happens to them: "p/a put absent", "p/b delete 5". */
@@ -28,7 +28,7 @@ function keyOf(name: string): Key {
 }
 
 /** The result of a read: for each key, written "p/a", its version or undefined. */
-function seen(found: Readonly<Record<string, number | undefined>>): Sight {
+function seen(found: Readonly<Record<string, number | undefined>>): SeenVersions {
   const entries = Object.entries(found).map(([name, version]) => {
     const { partition, sort } = keyOf(name);
     return [identify(partition, sort), version] as const;
@@ -41,8 +41,8 @@ function plan(...steps: string[]): string[] {
 }
 
 /** The plan's statements in words, with their keys. */
-function describePlan(planned: AtomicWrite, sight?: Sight): string[] {
-  const { partitions, isContradictory } = planCommit(planned, sight);
+function describePlan(planned: AtomicWrite, known?: SeenVersions): string[] {
+  const { partitions, isContradictory } = planCommit(planned, known);
   if (isContradictory) return ["contradiction"];
   const lines: string[] = [];
   const add = (verb: string, keys: readonly { sort: Buffer }[]) => {
@@ -107,8 +107,8 @@ describe("planCommit", () => {
   it("assumes that a deleted row exists, until a read shows otherwise", () => {
     const deletion = write("p/a delete", "p/b delete");
     assert.deepEqual(describePlan(deletion), ["in p", "own: a b", "delete: a b"]);
-    const sight = seen({ "p/a": undefined, "p/b": 7 });
-    assert.deepEqual(describePlan(deletion, sight), ["in p", "claim: a", "own: b", "delete: a b"]);
+    const known = seen({ "p/a": undefined, "p/b": 7 });
+    assert.deepEqual(describePlan(deletion, known), ["in p", "claim: a", "own: b", "delete: a b"]);
   });
 
   it("applies the stricter of two checks of one key, and detects contradictory ones", () => {

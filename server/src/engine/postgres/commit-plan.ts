@@ -25,11 +25,11 @@ export interface PlannedKey {
  * Without a row there is "claim": our row takes the key's place in the index. "put" holds the key in either
  * case, as the value is written.
  */
-export type Hold = "share present" | "share" | "own" | "claim" | "put";
+export type KeyHold = "share present" | "share" | "own" | "claim" | "put";
 
 /** Neighbouring keys of one partition with the same hold: one statement. */
 export interface Run {
-  readonly hold: Hold;
+  readonly hold: KeyHold;
   readonly keys: readonly PlannedKey[];
 }
 
@@ -52,22 +52,22 @@ export interface CommitPlan {
   readonly isContradictory: boolean;
 }
 
-/** The result of a read: the version of each key by `identify`, undefined where there was no row. */
-export type Sight = ReadonlyMap<string, number | undefined>;
+/** The versions that a read found, by `identify` of the key; undefined where there was no row. */
+export type SeenVersions = ReadonlyMap<string, number | undefined>;
 
 /** More runs than this are not worth their statements. */
 const RUNS_MAX = 8;
 const EMPTY = Buffer.alloc(0);
-const UNSEEN: Sight = new Map();
+const NOTHING_SEEN: SeenVersions = new Map();
 
 /**
  * Plans the statements of a commit.
  *
  * A deletion without a check does not say whether there is a row to hold or a place to claim. The plan
- * supposes a row, unless `sight` shows none; a wrong guess fails the attempt. Leaving it open would break
+ * supposes a row, unless `seen` shows none; a wrong guess fails the attempt. Leaving it open would break
  * atomicity: of two rows that a rival puts in the meantime, the commit would miss one and delete the other.
  */
-export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPlan {
+export function planCommit(write: AtomicWrite, seen: SeenVersions = NOTHING_SEEN): CommitPlan {
   const all = write.checks.map(({ key, expected }) => planKey(key, { expected }));
   for (const [index, { key, value }] of write.puts.entries()) {
     // Most puts have the check of their key at the same index: no keys to compare then.
@@ -93,7 +93,7 @@ export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPla
     }
   }
   const partitions = byPartition.map((keys) => {
-    for (const planned of keys) suppose(planned, sight);
+    for (const planned of keys) suppose(planned, seen);
     return planPartition(keys);
   });
   return { write, partitions, isContradictory };
@@ -104,15 +104,17 @@ export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPla
  * compare a row later than they lock it: a row inserted in between would pass unlocked. A version that was
  * there before the lock cannot be inserted in between.
  */
-export function pinVersions(write: AtomicWrite, sight: Sight): AtomicWrite {
-  const seen = ({ partition, sort }: Key) => sight.get(identify(partition, sort));
+export function pinVersions(write: AtomicWrite, seen: SeenVersions): AtomicWrite {
+  const versionOf = ({ partition, sort }: Key) => seen.get(identify(partition, sort));
   const checks = write.checks.map(
     ({ key, expected }): Check => ({
       key,
-      expected: expected === "present" ? (seen(key) ?? expected) : expected,
+      expected: expected === "present" ? (versionOf(key) ?? expected) : expected,
     }),
   );
-  const deletions = write.deletes.map((key): Check => ({ key, expected: seen(key) ?? "absent" }));
+  const deletions = write.deletes.map(
+    (key): Check => ({ key, expected: versionOf(key) ?? "absent" }),
+  );
   return { ...write, checks: [...checks, ...deletions] };
 }
 
@@ -147,10 +149,10 @@ function mergeInto(planned: PlannedKey, other: PlannedKey): boolean {
   return merged !== undefined;
 }
 
-function suppose(planned: PlannedKey, sight: Sight): void {
+function suppose(planned: PlannedKey, seen: SeenVersions): void {
   if (planned.write !== "delete" || planned.expected !== undefined) return;
   const id = identify(planned.partition, planned.sort);
-  planned.expected = sight.has(id) && sight.get(id) === undefined ? "absent" : "present";
+  planned.expected = seen.has(id) && seen.get(id) === undefined ? "absent" : "present";
 }
 
 /** A requirement that meets both; undefined if none can. */
@@ -173,7 +175,7 @@ function planPartition(keys: readonly PlannedKey[]): PlannedPartition {
   };
 }
 
-function holdOf({ write, expected }: PlannedKey): Hold {
+function holdOf({ write, expected }: PlannedKey): KeyHold {
   if (expected === "absent") return "claim";
   if (expected === undefined) return "put";
   if (write !== undefined) return "own";
@@ -187,7 +189,7 @@ function isClaimOnly(key: PlannedKey): boolean {
 }
 
 function runsOf(keys: readonly PlannedKey[]): readonly Run[] {
-  const runs: { hold: Hold; keys: PlannedKey[] }[] = [];
+  const runs: { hold: KeyHold; keys: PlannedKey[] }[] = [];
   for (const key of keys) {
     const hold = holdOf(key);
     const last = runs.at(-1);

@@ -17,7 +17,7 @@ import {
   KEY_BYTES_MAX,
   pinVersions,
   planCommit,
-  type Sight,
+  type SeenVersions,
 } from "./commit-plan.ts";
 import { GatheredCommits } from "./gathered-commits.ts";
 import { identify } from "./get.ts";
@@ -82,13 +82,13 @@ export class Commits {
   async #commitGroup(first: CommitPlan, deadline: number): Promise<CommitResult> {
     const { write } = first;
     const isPinning = this.#options.dialect === "citus";
-    const replan = (sight: Sight) =>
-      isPinning ? planCommit(pinVersions(write, sight)) : planCommit(write, sight);
+    const replan = (seen: SeenVersions) =>
+      isPinning ? planCommit(pinVersions(write, seen)) : planCommit(write, seen);
     let plan = first;
     if (isPinning) {
-      const { failedCheck, sight } = await this.#look(write, deadline);
+      const { failedCheck, seen } = await this.#look(write, deadline);
       if (failedCheck >= 0) return { committed: false, failedCheck };
-      plan = replan(sight);
+      plan = replan(seen);
     }
     return this.#repeat(write, deadline, async () => {
       const result = await this.#attemptGroup(plan, deadline);
@@ -96,9 +96,9 @@ export class Commits {
         return result;
       }
       // A check failed: one of the caller's, which is a result, or a supposition of the plan.
-      const { failedCheck, sight } = await this.#look(write, deadline);
+      const { failedCheck, seen } = await this.#look(write, deadline);
       if (failedCheck >= 0) return { committed: false, failedCheck };
-      plan = replan(sight);
+      plan = replan(seen);
       return "again";
     });
   }
@@ -195,15 +195,15 @@ export class Commits {
   async #look(
     { checks, deletes }: AtomicWrite,
     deadline: number,
-  ): Promise<{ failedCheck: number; sight: Sight }> {
+  ): Promise<{ failedCheck: number; seen: SeenVersions }> {
     const keys = [...checks.map(({ key }) => key), ...deletes];
     const entries = await this.#options.get(keys, deadline);
-    const sight = new Map<string, number | undefined>();
+    const seen = new Map<string, number | undefined>();
     for (const [index, { partition, sort }] of keys.entries()) {
-      sight.set(identify(partition, sort), entries[index]?.version);
+      seen.set(identify(partition, sort), entries[index]?.version);
     }
     const failedCheck = checks.findIndex((check, index) => !holds(check, entries[index]?.version));
-    return { failedCheck, sight };
+    return { failedCheck, seen };
   }
 }
 

@@ -1,7 +1,7 @@
 import { compareKeys } from "../key-codec.ts";
 import { CommitBatch } from "./commit-batch.ts";
 import type { OneKeyWrite } from "./commit-one.ts";
-import { isPassing, type Outcome } from "./outcome.ts";
+import { isTransient, type Outcome } from "./outcome.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 
@@ -68,7 +68,7 @@ export class GatheredCommits {
       try {
         session = await this.#pool.acquire(this.#waiting[0]!.deadline);
       } catch (error) {
-        const refused = this.#waiting.splice(0, isPassing(error) ? 1 : this.#waiting.length);
+        const refused = this.#waiting.splice(0, isTransient(error) ? 1 : this.#waiting.length);
         for (const { reject } of refused) reject(error);
         continue;
       } finally {

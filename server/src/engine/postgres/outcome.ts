@@ -28,8 +28,8 @@ export function toEngineError(error: unknown): Error {
 }
 
 /** Whether waiting can help: a server that is starting, failing over or full will accept us later. */
-export function isPassing(error: unknown): boolean {
-  if (error instanceof EngineError) return error.code === "Unavailable" && isPassing(error.cause);
+export function isTransient(error: unknown): boolean {
+  if (error instanceof EngineError) return error.code === "Unavailable" && isTransient(error.cause);
   return !(error instanceof ServerError) || !LASTING.has(error.fault);
 }
 

@@ -1,4 +1,4 @@
-import { isPassing, toEngineError } from "./outcome.ts";
+import { isTransient, toEngineError } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Exchange, Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
@@ -60,7 +60,7 @@ export class PointReads {
 
   /** Repeats a read whose batch failed, or rejects it. */
   retry(read: PointRead, error: Error, isOwnFault: boolean): void {
-    if (performance.now() > read.deadline || (isOwnFault && !isPassing(error))) {
+    if (performance.now() > read.deadline || (isOwnFault && !isTransient(error))) {
       read.reject(toEngineError(error));
       return;
     }
@@ -95,7 +95,7 @@ export class PointReads {
     this.#isOpening = false;
     const now = performance.now();
     for (const read of this.#waiting.splice(0)) {
-      const isOver = failure !== undefined && (!isPassing(failure) || now >= read.deadline);
+      const isOver = failure !== undefined && (!isTransient(failure) || now >= read.deadline);
       if (isOver) read.reject(toEngineError(failure));
       else this.submit(read);
     }

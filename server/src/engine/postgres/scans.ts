@@ -1,6 +1,6 @@
 import type { Key, KeyRange, ScanEnd, ScanHints, Visit } from "../engine.ts";
 import { after } from "../key-codec.ts";
-import { isPassing, toEngineError } from "./outcome.ts";
+import { isTransient, toEngineError } from "./outcome.ts";
 import { query } from "./query.ts";
 import { isInOnePartition, Scan, type ScanFailure } from "./scan.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -48,7 +48,7 @@ export class Scans {
       const end = await this.#attempt(session, { ranges, visit, hints, deadline });
       if (typeof end === "string" || "resumeAt" in end) return end;
       if (!end.mayRepeat) throw end.error;
-      if (!isPassing(end.error) || performance.now() > deadline) throw toEngineError(end.error);
+      if (!isTransient(end.error) || performance.now() > deadline) throw toEngineError(end.error);
       const backoffMs = Math.random() * Math.min(BACKOFF_MS_MAX, 2 ** attempt);
       await new Promise((resolve) => setTimeout(resolve, backoffMs));
     }

@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { EngineError } from "../engine.ts";
-import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
+import { isTransient, type Outcome, toEngineError } from "./outcome.ts";
 import { query } from "./query.ts";
 import type { Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
@@ -143,7 +143,7 @@ export class SessionPool {
       this.#connecting--;
       this.#lastError = error;
       this.#backOff();
-      if (!isPassing(error)) {
+      if (!isTransient(error)) {
         for (const waiter of this.#waiters.splice(0)) waiter.reject(toEngineError(error));
       }
     }

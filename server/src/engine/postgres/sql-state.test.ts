@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EngineError } from "../engine.ts";
-import { isPassing, toEngineError } from "./outcome.ts";
+import { isTransient, toEngineError } from "./outcome.ts";
 import { type Fault, faultOf, readFields, ServerError } from "./sql-state.ts";
 
 /** Every row of the table, by the fault that the request sees. */
@@ -59,15 +59,15 @@ describe("toEngineError", () => {
   });
 });
 
-describe("isPassing", () => {
+describe("isTransient", () => {
   it("is true for a server that is starting, full or gone, and false when only an operator can help", () => {
     for (const state of ["57P03", "53300", "57P01", "25006", "40001"]) {
-      assert.equal(isPassing(serverError(state)), true, state);
+      assert.equal(isTransient(serverError(state)), true, state);
     }
     for (const state of ["28P01", "3D000", "XX001", "42601"]) {
-      assert.equal(isPassing(serverError(state)), false, state);
+      assert.equal(isTransient(serverError(state)), false, state);
     }
-    assert.equal(isPassing(new Error("ECONNRESET")), true);
+    assert.equal(isTransient(new Error("ECONNRESET")), true);
   });
 });
 
