@@ -3,7 +3,6 @@ import type { Awaitable } from "../awaitable.ts";
 import { takeBytes } from "../byte-slab.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
-import type { Answered, AnswersTogether } from "./answers-together.ts";
 import { ArrivingBody } from "./arriving-body.ts";
 import {
   type Handle,
@@ -17,6 +16,7 @@ import {
   UNWANTED_BYTES_MAX,
   WHOLE_BYTES_MAX,
 } from "./both-lanes.ts";
+import type { Answered, GatheredAnswers } from "./gathered-answers.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import { LentReads } from "./lent-reads.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
@@ -31,7 +31,7 @@ export interface Lane {
   readonly giveAway: (socket: Socket) => void;
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
-  readonly together: AnswersTogether;
+  readonly gathered: GatheredAnswers;
   readonly unread: UnreadAnswers;
   /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
@@ -274,11 +274,11 @@ export class FastConnection implements Answered {
       answer.then((known) => this.#resume(verb, known)).catch((error) => this.#cut(error));
       return false;
     }
-    const { together } = this.#lane;
-    if (!isLast || this.#arriving || !together.takes(answer)) return this.#send(verb, answer);
+    const { gathered } = this.#lane;
+    if (!isLast || this.#arriving || !gathered.holdsBack(answer)) return this.#send(verb, answer);
     this.#answering = true;
     this.#made = { verb, answer };
-    together.add(this, answer);
+    gathered.add(this, answer);
     return false;
   }
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { AnswersTogether } from "./answers-together.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
+import { GatheredAnswers } from "./gathered-answers.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface FastLaneOptions
@@ -27,7 +27,7 @@ export class FastLane implements Lane {
   readonly onError: Lane["onError"];
   readonly lingering: Lane["lingering"];
   readonly requestMsMax: number;
-  readonly together: AnswersTogether;
+  readonly gathered: GatheredAnswers;
   readonly unread: UnreadAnswers;
   readonly #clock: () => number;
   #nextSweepAt: number;
@@ -44,7 +44,7 @@ export class FastLane implements Lane {
     this.unread = options.unread ?? new UnreadAnswers();
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
-    this.together = new AnswersTogether(this.#clock);
+    this.gathered = new GatheredAnswers(this.#clock);
     // One timer for all: a timer per request costs more than reading the request.
     this.#timer = setInterval(() => this.sweep(), SWEEP_MS);
     this.#timer.unref();

@@ -23,7 +23,7 @@ const WAIT_MS_MAX = 1;
  * answers are sent immediately: their clients are awake unless other processes keep the machine busy, and
  * would only wait.
  */
-export class AnswersTogether {
+export class GatheredAnswers {
   readonly #clock: () => number;
   #waiting: Answered[] = [];
   #bytes = 0;
@@ -38,7 +38,7 @@ export class AnswersTogether {
   }
 
   /** Whether to hold the answer back, with `add`. Call it once per answer: it also counts the turn's pages. */
-  takes({ body }: WireResponse): boolean {
+  holdsBack({ body }: WireResponse): boolean {
     if (!isLent(body)) return false;
     if (this.#made++ === 0) setImmediate(this.#atTurnEnd);
     return this.#isCrowd;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LentBody } from "../operation.ts";
-import { type Answered, AnswersTogether } from "./answers-together.ts";
+import { type Answered, GatheredAnswers } from "./gathered-answers.ts";
 
 describe("Answers of one event loop turn", () => {
   it("are sent immediately if turns have few", async () => {
@@ -72,7 +72,7 @@ class Desk {
   body: string | LentBody = page(100_000);
   /** Called once, when the next held answer is sent. */
   whenSent: (() => void) | undefined;
-  readonly #together = new AnswersTogether(() => this.now);
+  readonly #gathered = new GatheredAnswers(() => this.now);
   #sent: string[] = [];
 
   static async crowded(): Promise<Desk> {
@@ -94,7 +94,7 @@ class Desk {
         },
       };
       const answer = { status: 200, headers: [], body: this.body };
-      if (this.#together.takes(answer)) this.#together.add(connection, answer);
+      if (this.#gathered.holdsBack(answer)) this.#gathered.add(connection, answer);
       else this.#sent.push(name);
     }
   }
