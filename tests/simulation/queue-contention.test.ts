@@ -25,16 +25,20 @@ describe(`Many clients of one queue (seed ${seed}, SIMULATION_SEED repeats it)`,
     await simulate(await openDatabaseEngine(), seed, 200 * times);
   });
 
-  it("receive each of 200 messages exactly once before all of them find the queue empty", async () => {
+  it("receive each of 200 messages exactly once, and find the queue empty only once all are being received", async () => {
     const engine = unsteady(new MemoryEngine(), seededRandom(seed), { refusals: 0 });
     const stores = [await TestStore.open(engine)];
     stores.push(TestStore.reopen(engine, stores[0]!.clock.time));
     await stores[0]!.putMany(200);
     const taken: string[] = [];
+    let isEmpty = false;
     const takeAll = async (store: TestStore) => {
       for (;;) {
+        const wasEmpty = isEmpty;
         const messages = await store.receive(2);
+        isEmpty ||= messages.length === 0;
         if (messages.length === 0) return;
+        assert.ok(!wasEmpty, "a consumer was told that the queue is empty too early");
         taken.push(...messages.map(({ id }) => id));
       }
     };

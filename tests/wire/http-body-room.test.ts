@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { setTimeout } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
@@ -128,9 +129,17 @@ for (const lane of ["node", "fast"] as const) {
       const bytes = insertion("crumbs", 200_000);
       const before = memoryInUse();
       const request = inChunks(bytes, 1);
+      let bytesRead = () => 0;
+      const note = (message: unknown) => {
+        assert.ok(message instanceof Object && "socket" in message);
+        const { socket } = message;
+        assert.ok(socket instanceof Socket);
+        bytesRead = () => socket.bytesRead;
+      };
+      subscribe("http.server.request.start", note);
       connection.write(request.subarray(0, -20));
-      await until(() => connection.socket.writableLength === 0);
-      await setTimeout(200);
+      await until(() => bytesRead() === request.length - 20);
+      unsubscribe("http.server.request.start", note);
       assert.ok(memoryInUse() - before < 5_000_000);
       connection.write(request.subarray(-20));
       assert.equal((await connection.answer()).status, 201);

@@ -118,14 +118,18 @@ describe("rowhouse patterns, as a process", () => {
     }));
 
   it("explains the declared queries and, with a connection, the sizes of partitions", () =>
-    withAccount(async ({ database, run }) => {
+    withAccount(async ({ database, run: runConnected }) => {
       await fill(database);
-      const { stdout, code } = await run("explain", schema, "--fail-on", "partition-scan");
+      const explain = ["explain", schema, "--fail-on", "partition-scan"];
+      const { stdout, code } = await runConnected(...explain);
       assert.match(stdout, /^ {2}byEmail {5}range .*served from copies$/m);
       assert.match(stdout, /^ {2}Employee in Employee: one partition for each dept$/m);
       assert.match(stdout, /^ {4}100 % of 6 rows in Sales$/m);
       assert.match(stdout, /^ {2}redmond {5}partition-scan/m);
       assert.equal(code, 1);
+      const offline = await run(explain);
+      assert.equal(offline.stdout, stdout.replace(/^ {4}\d+ % of .*\n/gm, ""));
+      assert.equal(offline.code, 1);
     }));
 
   it("refuses an invalid connection string without repeating it, and ignores an empty one", async () => {
