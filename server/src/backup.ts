@@ -2,7 +2,7 @@ import { lstatSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { readBlobKey } from "./blob/blob-keys.ts";
 import { Notes } from "./blob/contents/notes.ts";
-import { type StoredContent, storedContents } from "./blob/contents/stored-contents.ts";
+import { type BlobContent, storedContents } from "./blob/contents/stored-contents.ts";
 import { storedNames } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { ContentIds } from "./content/content-ids.ts";
@@ -139,7 +139,7 @@ async function fillIn(
     await scanToEnd(engine, holds, ({ key }) => held.push(copyKey(key)) > 0);
     await deleteAll(engine, held, []);
     const copies = await FileContentStore.open(join(folder, CONTENTS_FOLDER));
-    const copy = async ({ id, blob }: StoredContent) => {
+    const copy = async ({ id, blob }: BlobContent) => {
       try {
         await copies.copyFrom(contents, id, id);
         onCopied();
@@ -148,7 +148,7 @@ async function fillIn(
         damaged.push(blob);
       }
     };
-    let some: StoredContent[] = [];
+    let some: BlobContent[] = [];
     for await (const content of storedContents(engine)) {
       some.push(content);
       if (some.length < CONTENTS_AT_A_TIME) continue;

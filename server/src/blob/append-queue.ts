@@ -150,7 +150,7 @@ class GroupAppend {
   }
 
   #apply(content: NewContent, wanted: WantedAppend): Appended {
-    const length = content.bytes?.length ?? content.piece!.length;
+    const length = content.bytes?.length ?? content.stored!.length;
     const blob = judgeAppend(this.blob, wanted, length);
     const blocks = (blob.blocks ?? 0) + 1;
     const modified = nextModified(this.#now(), blob.modified);
@@ -171,12 +171,12 @@ class GroupAppend {
   }
 
   #place(content: NewContent): void {
-    const { bytes, piece } = content;
+    const { bytes, stored } = content;
     const { size } = this.blob!;
     if (bytes === undefined) {
       this.#closeExtent();
       this.stored.push(content);
-      this.#puts.push(putExtent(this.#list, size + piece!.length, piece!));
+      this.#puts.push(putExtent(this.#list, size + stored!.length, stored!));
       return;
     }
     if (this.#gatheredBytes + bytes.length > EXTENT_BYTES_MAX) this.#closeExtent();

@@ -107,7 +107,9 @@ async function copyOnce(
   const original = from.record.blob!;
   checkSourceConditions(input.sourceConditions, original.modified);
   const made = await blobs.readUnlessReleased(source.name, original, () =>
-    readers.hold(contentIdOf(original) ?? "", () => takeContent(context, input, original, request)),
+    readers.duringWork(contentIdOf(original) ?? "", () =>
+      takeContent(context, input, original, request),
+    ),
   );
   if (made === undefined) return undefined;
   const { copied, digests } = made;

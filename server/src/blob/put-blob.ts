@@ -93,7 +93,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
         const blob = {
           type: input.type,
           size: digests.bytes,
-          content: referenceTo(content.piece),
+          content: referenceTo(content.stored),
           modified,
           created: modified,
           properties: isBlockBlob

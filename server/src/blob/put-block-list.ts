@@ -16,9 +16,9 @@ import type { Digests } from "./contents/content-digest.ts";
 import { uncommittedBlocks } from "./contents/drafts.ts";
 import {
   type ContentExtent,
-  type ContentPiece,
   putExtent,
   readExtents,
+  type StoredContent,
 } from "./contents/extents.ts";
 import {
   type IncomingContent,
@@ -174,22 +174,22 @@ async function resolve(
     ? await committedBlocks(engine, blob)
     : NO_BLOCKS;
   return choices.map(({ from, id }) => {
-    const piece =
+    const content =
       (from === "Committed" ? undefined : uncommitted.get(id)) ??
       (from === "Uncommitted" ? undefined : committed.get(id));
-    if (piece === undefined) throw new ServiceError("InvalidBlockList");
-    return { in: piece.in, id: piece.id, length: piece.length, block: id };
+    if (content === undefined) throw new ServiceError("InvalidBlockList");
+    return { in: content.in, id: content.id, length: content.length, block: id };
   });
 }
 
-const NO_BLOCKS: ReadonlyMap<string, ContentPiece> = new Map();
+const NO_BLOCKS: ReadonlyMap<string, StoredContent> = new Map();
 
 async function committedBlocks(
   engine: Engine,
   blob: CommittedBlob | undefined,
-): Promise<ReadonlyMap<string, ContentPiece>> {
+): Promise<ReadonlyMap<string, StoredContent>> {
   if (blob?.content.in !== "list") return NO_BLOCKS;
-  const blocks = new Map<string, ContentPiece>();
+  const blocks = new Map<string, StoredContent>();
   for await (const extents of readExtents(engine, blob.content.id, 0, blob.size)) {
     for (const { extent } of extents) {
       if ("block" in extent && extent.block !== undefined) blocks.set(extent.block, extent);

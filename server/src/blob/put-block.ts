@@ -104,7 +104,7 @@ async function stage(
   context: BlobContext,
   state: BlobState,
   { name, block }: PutBlockInput,
-  { piece }: NewContent,
+  { stored }: NewContent,
   arrivedAt: number,
 ): Promise<BlobChange<Staged>> {
   const { engine, ids, blockCounts } = context;
@@ -134,7 +134,7 @@ async function stage(
         ? { ...record, draft }
         : "unchanged",
     checks: isFirst ? [] : [present(headKey), asRead(blockKey, replaced)],
-    puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, piece!)],
+    puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, stored!)],
     released: releaseBlock(context, replaced),
     result: { draft: draft.id, isNew },
   };

@@ -7,7 +7,7 @@ import { after, copyKey, partitionRange } from "../../engine/key-codec.ts";
 import { scanToEnd } from "../../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "../blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
-import { type ContentPiece, contentsOfList, decodeExtent, type Extent } from "./extents.ts";
+import { contentsOfList, decodeExtent, type Extent, type StoredContent } from "./extents.ts";
 import { type LongReads, UNREPORTED_MICROS_MAX } from "./long-reads.ts";
 import {
   decodeNote,
@@ -194,7 +194,7 @@ export class Collector implements BackgroundWork {
   async #freeEntries(
     range: KeyRange,
     kept: ReadonlySet<ContentId>,
-    pieceOf: (value: Uint8Array) => ContentPiece | undefined,
+    referredBy: (value: Uint8Array) => StoredContent | undefined,
   ): Promise<void> {
     const { engine, contents, rows } = this.#options;
     for (let more = true; more; ) {
@@ -204,9 +204,9 @@ export class Collector implements BackgroundWork {
       const inRows = new Set<ContentId>();
       await scanToEnd(engine, range, ({ key, value }) => {
         entries.push(copyKey(key));
-        const piece = pieceOf(value);
-        if (piece !== undefined && !kept.has(piece.id)) {
-          (piece.in === "store" ? inStore : inRows).add(piece.id);
+        const content = referredBy(value);
+        if (content !== undefined && !kept.has(content.id)) {
+          (content.in === "store" ? inStore : inRows).add(content.id);
         }
         return entries.length < ENTRIES_PER_COMMIT;
       });
@@ -223,6 +223,6 @@ export class Collector implements BackgroundWork {
   }
 }
 
-function contentOf(extent: Extent): ContentPiece | undefined {
+function contentOf(extent: Extent): StoredContent | undefined {
   return "bytes" in extent ? undefined : extent;
 }

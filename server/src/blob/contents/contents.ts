@@ -7,7 +7,7 @@ import type { Engine, Key } from "../../engine/engine.ts";
 import type { BodySource } from "../../http/raw-request.ts";
 import type { CommittedBlob, ContentReference } from "../blob-record.ts";
 import type { Digests } from "./content-digest.ts";
-import { type ContentPiece, gone, type PlacedExtent, readExtents } from "./extents.ts";
+import { gone, type PlacedExtent, readExtents, type StoredContent } from "./extents.ts";
 import { type IncomingContent, receiveWhole, summedContent } from "./incoming-content.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { givenUp, type Making, type Notes } from "./notes.ts";
@@ -30,8 +30,8 @@ export interface ContentsOptions {
 }
 
 /** A content, and the id that its copy gets. */
-export interface PieceCopy {
-  readonly from: ContentPiece;
+export interface ContentCopy {
+  readonly from: StoredContent;
   readonly to: ContentId;
 }
 
@@ -115,7 +115,7 @@ export class Contents {
     const { ids, rows } = this.#options;
     const id = ids.next();
     return {
-      piece: { in: "row", id, length: bytes.length },
+      stored: { in: "row", id, length: bytes.length },
       bytes,
       checks: [],
       puts: [rows.rowOf(id, bytes)],
@@ -130,7 +130,7 @@ export class Contents {
   }
 
   /** Copies a content for another blob to own. */
-  async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
+  async copy({ in: place, id, length }: StoredContent): Promise<NewContent> {
     const { store } = this.#options;
     if (place === "row") return this.newRow(await this.#row(id));
     return this.#make(length, (to, { check }) => store.copy(id, to, check));
@@ -141,7 +141,7 @@ export class Contents {
    * of 50,000 small blocks writes an eleventh of what it would with a commit for each, and takes an eighth of
    * the time.
    */
-  async copyAll(copies: readonly PieceCopy[], making: Making): Promise<void> {
+  async copyAll(copies: readonly ContentCopy[], making: Making): Promise<void> {
     const { engine, store } = this.#options;
     const inStore = copies.filter(({ from }) => from.in === "store");
     const inRows = copies.filter(({ from }) => from.in === "row");
@@ -156,7 +156,7 @@ export class Contents {
     throw givenUp();
   }
 
-  async #copyRows(copies: readonly PieceCopy[], making: Making): Promise<void> {
+  async #copyRows(copies: readonly ContentCopy[], making: Making): Promise<void> {
     const { engine, rows } = this.#options;
     const found = await engine.get(copies.map(({ from }) => rows.keyOf(from.id)));
     const puts = copies.map(({ from, to }, i) => {
@@ -180,7 +180,7 @@ export class Contents {
       throw error;
     }
     return {
-      piece: { in: "store", id, length },
+      stored: { in: "store", id, length },
       bytes: undefined,
       checks: [making.check],
       puts: [making.spare],
@@ -259,8 +259,8 @@ export class Contents {
 /** Most bytes copied by one commit; a longer row gets its own commit. */
 const GROUP_BYTES_MAX = 256 << 10;
 
-function* rowGroups(copies: readonly PieceCopy[]): Generator<readonly PieceCopy[]> {
-  let group: PieceCopy[] = [];
+function* rowGroups(copies: readonly ContentCopy[]): Generator<readonly ContentCopy[]> {
+  let group: ContentCopy[] = [];
   let bytes = 0;
   for (const copy of copies) {
     if (group.length > 0 && bytes + copy.from.length > GROUP_BYTES_MAX) {
@@ -274,9 +274,9 @@ function* rowGroups(copies: readonly PieceCopy[]): Generator<readonly PieceCopy[
   if (group.length > 0) yield group;
 }
 
-/** The reference for a blob whose content is one piece, or empty. */
-export function referenceTo(piece: ContentPiece | undefined): ContentReference {
-  return piece === undefined ? { in: "nowhere" } : { in: piece.in, id: piece.id };
+/** The reference for a blob whose bytes are one content, or none. */
+export function referenceTo(stored: StoredContent | undefined): ContentReference {
+  return stored === undefined ? { in: "nowhere" } : { in: stored.in, id: stored.id };
 }
 
 /** Copies all parts, which may be lent, into one buffer. */

@@ -2,7 +2,7 @@ import type { ContentIds } from "../../content/content-ids.ts";
 import type { ContentId } from "../../content/content-store.ts";
 import type { Engine, Put } from "../../engine/engine.ts";
 import type { CommittedBlob, ContentReference } from "../blob-record.ts";
-import { type Contents, type PieceCopy, referenceTo } from "./contents.ts";
+import { type ContentCopy, type Contents, referenceTo } from "./contents.ts";
 import { putExtent, readExtents } from "./extents.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import type { Notes } from "./notes.ts";
@@ -21,7 +21,7 @@ interface Copying {
 /** The most of its list that one step of a copy holds in memory, besides what a few copies of contents hold. */
 const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
-/** Copies a blob's content for another blob. The caller holds the source during the copy (see `Readers`). */
+/** Copies a blob's content for another blob. The caller counts as a reader of the source (see `Readers`). */
 export async function copyContent(
   context: Copying,
   { content, size }: CommittedBlob,
@@ -33,7 +33,7 @@ export async function copyContent(
       return copyList(context, content.id, size);
     default: {
       const copied = await context.contents.copy({ in: content.in, id: content.id, length: size });
-      return { ...copied, content: referenceTo(copied.piece) };
+      return { ...copied, content: referenceTo(copied.stored) };
     }
   }
 }
@@ -54,7 +54,7 @@ async function copyList(
   try {
     for await (const extents of readExtents(engine, list, 0, size, BATCH)) {
       const puts: Put[] = [];
-      const copies: PieceCopy[] = [];
+      const copies: ContentCopy[] = [];
       for (const { extent, end } of extents) {
         if ("bytes" in extent) {
           puts.push(putExtent(id, end, extent));

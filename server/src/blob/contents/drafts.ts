@@ -7,7 +7,7 @@ import {
   draftBlocksRange,
   draftHeadKey,
 } from "../blob-keys.ts";
-import type { ContentPiece } from "./extents.ts";
+import type { StoredContent } from "./extents.ts";
 
 /*
  * The uncommitted blocks of a blob make up its draft. The blob's record names the draft. The draft's own
@@ -31,15 +31,15 @@ export function decodeDraftHead({ value }: Pick<Entry, "value">): BlobName {
   return JSON.parse(Buffer.from(value).toString("utf8")) as BlobName;
 }
 
-export function putUncommittedBlock(draft: string, block: string, piece: ContentPiece): Put {
+export function putUncommittedBlock(draft: string, block: string, content: StoredContent): Put {
   return {
     key: draftBlockKey(draft, block),
-    value: Buffer.from(JSON.stringify(piece), "utf8"),
+    value: Buffer.from(JSON.stringify(content), "utf8"),
   };
 }
 
-export function decodeUncommittedBlock(value: Uint8Array): ContentPiece {
-  return JSON.parse(Buffer.from(value).toString("utf8")) as ContentPiece;
+export function decodeUncommittedBlock(value: Uint8Array): StoredContent {
+  return JSON.parse(Buffer.from(value).toString("utf8")) as StoredContent;
 }
 
 /**
@@ -49,8 +49,8 @@ export function decodeUncommittedBlock(value: Uint8Array): ContentPiece {
 export async function uncommittedBlocks(
   engine: Engine,
   draft: string,
-): Promise<ReadonlyMap<string, ContentPiece> | undefined> {
-  const blocks = new Map<string, ContentPiece>();
+): Promise<ReadonlyMap<string, StoredContent> | undefined> {
+  const blocks = new Map<string, StoredContent>();
   await scanToEnd(engine, draftBlocksRange(draft), ({ key, value }) => {
     blocks.set(blockOfKey(key), decodeUncommittedBlock(value));
     return true;

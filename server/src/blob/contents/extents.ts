@@ -14,13 +14,13 @@ export interface InlineExtent {
 }
 
 /** Bytes stored as a content. */
-export interface ContentExtent extends ContentPiece {
+export interface ContentExtent extends StoredContent {
   /** The block's id in base64, as sent; append blobs have none. */
   readonly block?: string | undefined;
 }
 
 /** A whole content, as extents and uncommitted blocks refer to it. */
-export interface ContentPiece {
+export interface StoredContent {
   readonly in: "row" | "store";
   readonly id: ContentId;
   readonly length: number;

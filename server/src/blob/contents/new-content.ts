@@ -1,5 +1,5 @@
 import type { Check, Key, Put } from "../../engine/engine.ts";
-import type { ContentPiece } from "./extents.ts";
+import type { StoredContent } from "./extents.ts";
 import type { Making } from "./notes.ts";
 
 /**
@@ -7,8 +7,8 @@ import type { Making } from "./notes.ts";
  * and deletes.
  */
 export interface NewContent {
-  /** Undefined when the content is empty. */
-  readonly piece: ContentPiece | undefined;
+  /** Where the content is stored once that commit has succeeded; undefined when it is empty. */
+  readonly stored: StoredContent | undefined;
   /** The bytes, if all are in memory. */
   readonly bytes: Uint8Array | undefined;
   readonly checks: readonly Check[];
@@ -19,7 +19,7 @@ export interface NewContent {
 }
 
 export const NO_CONTENT: NewContent = {
-  piece: undefined,
+  stored: undefined,
   bytes: new Uint8Array(0),
   checks: [],
   puts: [],

@@ -92,8 +92,8 @@ describe("Content in the making", () => {
         of: async ({ notes, contents }) => {
           const list = await notes.begin({ kind: "list", id: LIST });
           await list.put([putExtent(LIST, 1000, { bytes: SMALL })]);
-          const { piece } = await contents.store(once(LARGE), LARGE.length);
-          await list.put([putExtent(LIST, 1000 + LARGE.length, piece!)]);
+          const { stored } = await contents.store(once(LARGE), LARGE.length);
+          await list.put([putExtent(LIST, 1000 + LARGE.length, stored!)]);
         },
         // The list, and the content that is in it.
         stored: 2,

@@ -24,7 +24,7 @@ export class Readers {
     return true;
   }
 
-  /** Yields the same parts and holds the thing from the first to the last. */
+  /** Yields the same parts and counts as a reader from the first to the last. */
   async *during(
     id: string,
     parts: AsyncIterable<Uint8Array>,
@@ -37,8 +37,8 @@ export class Readers {
     }
   }
 
-  /** Holds the thing for the duration of the work. */
-  async hold<T>(id: string, work: () => Promise<T>): Promise<T> {
+  /** Counts as a reader for the duration of the work. */
+  async duringWork<T>(id: string, work: () => Promise<T>): Promise<T> {
     this.#begin(id);
     try {
       return await work();

@@ -5,10 +5,10 @@ import { after, copyKey, partitionPrefixRange } from "../../engine/key-codec.ts"
 import { scanToEnd } from "../../engine/scan-to-end.ts";
 import { type BlobRecord, decodeRecord } from "../blob-record.ts";
 import { uncommittedBlocks } from "./drafts.ts";
-import { type ContentPiece, contentsOfList } from "./extents.ts";
+import { contentsOfList, type StoredContent } from "./extents.ts";
 
 /** A content in the content store, and one of the blobs that refer to it. */
-export interface StoredContent {
+export interface BlobContent {
   readonly id: ContentId;
   readonly blob: Key;
 }
@@ -19,7 +19,7 @@ const RECORDS_AT_A_TIME = 256;
  * Everything in the content store that the blobs of all accounts refer to. Nothing may write to the engine
  * meanwhile.
  */
-export async function* storedContents(engine: Engine): AsyncGenerator<StoredContent> {
+export async function* storedContents(engine: Engine): AsyncGenerator<BlobContent> {
   const space = partitionPrefixRange(Uint8Array.of(KEY_SPACES.blobs));
   for (let start = space.start; ; ) {
     const records: { readonly blob: Key; readonly record: BlobRecord }[] = [];
@@ -42,15 +42,15 @@ async function contentsOf(
   { blob, draft }: BlobRecord,
 ): Promise<ReadonlySet<ContentId>> {
   const ids = new Set<ContentId>();
-  const add = ({ in: place, id }: ContentPiece) => {
+  const add = ({ in: place, id }: StoredContent) => {
     if (place === "store") ids.add(id);
   };
   if (blob?.content.in === "store") ids.add(blob.content.id);
   if (blob?.content.in === "list") {
-    for (const piece of (await contentsOfList(engine, blob.content.id)).values()) add(piece);
+    for (const content of (await contentsOfList(engine, blob.content.id)).values()) add(content);
   }
   if (draft) {
-    for (const piece of (await uncommittedBlocks(engine, draft.id))?.values() ?? []) add(piece);
+    for (const content of (await uncommittedBlocks(engine, draft.id))?.values() ?? []) add(content);
   }
   return ids;
 }
