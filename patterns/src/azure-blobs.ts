@@ -4,7 +4,7 @@ import type {
   ContainerListBlobFlatSegmentResponse,
 } from "@azure/storage-blob";
 import { addAnswerPolicy, pipelineOf } from "./azure/answer-policy.ts";
-import { asked } from "./azure/client-error.ts";
+import { withPortErrors } from "./azure/client-error.ts";
 import { type AnswerOptions, silences } from "./azure/silence.ts";
 import type {
   BlobContent,
@@ -39,7 +39,7 @@ class AzureBlobs implements BlobsPort {
   }
 
   async createContainer(container: string): Promise<boolean> {
-    const { succeeded } = await asked(this.#container(container).createIfNotExists());
+    const { succeeded } = await withPortErrors(this.#container(container).createIfNotExists());
     return succeeded;
   }
 
@@ -51,7 +51,9 @@ class AzureBlobs implements BlobsPort {
     const { signal: abortSignal, heard: onProgress, giveUp, end } = this.#silence();
     try {
       const client = this.#container(container).getBlobClient(blob);
-      const answer = await asked(client.download(offset, count, { abortSignal, onProgress }));
+      const answer = await withPortErrors(
+        client.download(offset, count, { abortSignal, onProgress }),
+      );
       const body = await bytesOf(answer).catch((cause) => {
         throw new PortError("The body is incomplete.", {
           status: 0,
@@ -84,7 +86,7 @@ class AzureBlobs implements BlobsPort {
   ): Promise<string> {
     const conditions = condition === "absent" ? { ifNoneMatch: "*" } : condition;
     const client = this.#within(timeoutS, container, blob);
-    const { etag } = await asked(
+    const { etag } = await withPortErrors(
       client.upload(body, body.length, {
         ...(conditions && { conditions }),
         ...(contentType && { blobHTTPHeaders: { blobContentType: contentType } }),
@@ -96,7 +98,7 @@ class AzureBlobs implements BlobsPort {
 
   async stageBlock(container: string, blob: string, id: string, block: Uint8Array): Promise<void> {
     const client = this.#container(container).getBlockBlobClient(blob);
-    await asked(client.stageBlock(id, block, block.length));
+    await withPortErrors(client.stageBlock(id, block, block.length));
   }
 
   async commitBlocks(
@@ -107,7 +109,7 @@ class AzureBlobs implements BlobsPort {
   ): Promise<string> {
     const client = this.#container(container).getBlockBlobClient(blob);
     const options = contentType ? { blobHTTPHeaders: { blobContentType: contentType } } : {};
-    return (await asked(client.commitBlockList([...ids], options))).etag ?? "";
+    return (await withPortErrors(client.commitBlockList([...ids], options))).etag ?? "";
   }
 
   async createAppendBlob(
@@ -117,7 +119,9 @@ class AzureBlobs implements BlobsPort {
   ): Promise<string> {
     const client = this.#container(container).getAppendBlobClient(blob);
     const conditions = { ifNoneMatch: "*" };
-    return (await asked(client.create({ conditions, metadata: { ...metadata } }))).etag ?? "";
+    return (
+      (await withPortErrors(client.create({ conditions, metadata: { ...metadata } }))).etag ?? ""
+    );
   }
 
   async append(
@@ -128,12 +132,14 @@ class AzureBlobs implements BlobsPort {
   ): Promise<string> {
     const client = this.#container(container).getAppendBlobClient(blob);
     const conditions = { appendPosition: position };
-    return (await asked(client.appendBlock(block, block.length, { conditions }))).etag ?? "";
+    return (
+      (await withPortErrors(client.appendBlock(block, block.length, { conditions }))).etag ?? ""
+    );
   }
 
   async setMetadata(container: string, blob: string, metadata: Metadata): Promise<string> {
     const client = this.#container(container).getBlobClient(blob);
-    return (await asked(client.setMetadata({ ...metadata }))).etag ?? "";
+    return (await withPortErrors(client.setMetadata({ ...metadata }))).etag ?? "";
   }
 
   async delete(
@@ -146,7 +152,7 @@ class AzureBlobs implements BlobsPort {
       ...(ifUnmodifiedSince && { ifUnmodifiedSince }),
     };
     try {
-      await asked(this.#within(timeoutS, container, blob).delete({ conditions }));
+      await withPortErrors(this.#within(timeoutS, container, blob).delete({ conditions }));
       return true;
     } catch (error) {
       if (isRefusalInside(error, 404)) return false;
@@ -164,7 +170,7 @@ class AzureBlobs implements BlobsPort {
         ...(max !== undefined && { maxPageSize: max }),
         ...(continuation !== undefined && { continuationToken: continuation }),
       });
-    const next = await asked(pages.next());
+    const next = await withPortErrors(pages.next());
     const page: ContainerListBlobFlatSegmentResponse | undefined = next.value;
     if (!page) return { blobs: [] };
     const blobs = page.segment.blobItems.map(({ name, properties, metadata }) => ({

@@ -1,6 +1,6 @@
 import type { QueueServiceClient } from "@azure/storage-queue";
 import { addAnswerPolicy, pipelineOf } from "./azure/answer-policy.ts";
-import { asked } from "./azure/client-error.ts";
+import { withPortErrors } from "./azure/client-error.ts";
 import type { AnswerOptions } from "./azure/silence.ts";
 import { PortError } from "./ports/port-error.ts";
 import type {
@@ -33,7 +33,7 @@ class AzureQueues implements QueuesPort {
   }
 
   async createQueue(queue: string): Promise<boolean> {
-    const { succeeded } = await asked(this.#queue(queue).createIfNotExists());
+    const { succeeded } = await withPortErrors(this.#queue(queue).createIfNotExists());
     return succeeded;
   }
 
@@ -43,7 +43,7 @@ class AzureQueues implements QueuesPort {
     { delayMs = 0, timeToLiveS = NEVER_EXPIRES }: SendOptions = {},
   ): Promise<SentMessage> {
     const options = { visibilityTimeout: seconds(delayMs), messageTimeToLive: timeToLiveS };
-    const { messageId, popReceipt, insertedOn } = await asked(
+    const { messageId, popReceipt, insertedOn } = await withPortErrors(
       this.#queue(queue).sendMessage(text, options),
     );
     return { id: messageId, popReceipt, insertedAt: insertedOn };
@@ -51,7 +51,9 @@ class AzureQueues implements QueuesPort {
 
   async receive(queue: string, { max, visibilityMs }: ReceiveOptions): Promise<ReceivedMessage[]> {
     const options = { numberOfMessages: max, visibilityTimeout: seconds(visibilityMs) };
-    const { receivedMessageItems } = await asked(this.#queue(queue).receiveMessages(options));
+    const { receivedMessageItems } = await withPortErrors(
+      this.#queue(queue).receiveMessages(options),
+    );
     return receivedMessageItems.map((item) => ({
       popReceipt: item.popReceipt,
       ...messageOf(item),
@@ -59,7 +61,7 @@ class AzureQueues implements QueuesPort {
   }
 
   async peek(queue: string, max: number): Promise<QueueMessage[]> {
-    const { peekedMessageItems } = await asked(
+    const { peekedMessageItems } = await withPortErrors(
       this.#queue(queue).peekMessages({ numberOfMessages: max }),
     );
     return peekedMessageItems.map(messageOf);
@@ -71,13 +73,15 @@ class AzureQueues implements QueuesPort {
     { visibilityMs, text }: { readonly visibilityMs: number; readonly text?: string },
   ): Promise<MessageReceipt> {
     const client = this.#queue(queue);
-    const answer = await asked(client.updateMessage(id, popReceipt, text, seconds(visibilityMs)));
+    const answer = await withPortErrors(
+      client.updateMessage(id, popReceipt, text, seconds(visibilityMs)),
+    );
     return { id, popReceipt: answer.popReceipt ?? popReceipt };
   }
 
   async delete(queue: string, { id, popReceipt }: MessageReceipt): Promise<boolean> {
     try {
-      await asked(this.#queue(queue).deleteMessage(id, popReceipt));
+      await withPortErrors(this.#queue(queue).deleteMessage(id, popReceipt));
       return true;
     } catch (error) {
       const isGone =

@@ -4,7 +4,7 @@ import {
   type TableServiceClientOptions,
 } from "@azure/data-tables";
 import { addAnswerPolicy, isOfCosmos, noAnswer } from "./azure/answer-policy.ts";
-import { asked } from "./azure/client-error.ts";
+import { withPortErrors } from "./azure/client-error.ts";
 import type { AnswerOptions } from "./azure/silence.ts";
 import {
   type Answer,
@@ -107,7 +107,7 @@ class AzureTables implements TablesPort {
       },
       ...(select && { queryOptions: { select: withKeys(select) } }),
     });
-    return asked(request).then(
+    return withPortErrors(request).then(
       () => stored,
       (error) => {
         if (isRefusalInside(error, 404)) return undefined;
@@ -138,7 +138,7 @@ class AzureTables implements TablesPort {
         ...(top !== undefined && { maxPageSize: top }),
         ...(continuation && { continuationToken: encodeContinuation(continuation) }),
       });
-    await asked(pages.next());
+    await withPortErrors(pages.next());
     return {
       entities,
       ...(inspected !== undefined && { inspected }),
@@ -152,7 +152,7 @@ class AzureTables implements TablesPort {
     options: Deadline = {},
   ): Promise<(string | undefined)[]> {
     const [only] = mutations;
-    return asked(
+    return withPortErrors(
       mutations.length === 1
         ? this.#write(table, only!, options).then((etag) => [etag])
         : this.#transact(table, mutations, options),
@@ -165,7 +165,7 @@ class AzureTables implements TablesPort {
     const onResponse = ({ status }: Answer) => {
       created = status !== 409;
     };
-    await asked(this.#client(table).createTable({ onResponse }));
+    await withPortErrors(this.#client(table).createTable({ onResponse }));
     return created;
   }
 
@@ -174,7 +174,7 @@ class AzureTables implements TablesPort {
     const onResponse = ({ status }: Answer) => {
       deleted = status !== 404;
     };
-    await asked(this.#client(table).deleteTable({ onResponse }));
+    await withPortErrors(this.#client(table).deleteTable({ onResponse }));
     return deleted;
   }
 
@@ -188,7 +188,7 @@ class AzureTables implements TablesPort {
         ...(bounds.length > 0 && { queryOptions: { filter: bounds.join(" and ") } }),
       })
       .byPage(continuation === undefined ? {} : { continuationToken: continuation });
-    const { value: page } = await asked(pages.next());
+    const { value: page } = await withPortErrors(pages.next());
     if (!page) return { names: [] };
     const names = [...page].map(({ name }) => name ?? "");
     return { names, ...(page.continuationToken && { continuation: page.continuationToken }) };

@@ -18,8 +18,8 @@ interface RestFailure {
 /** For the queue and blob clients: the layers above retry, because they must know that they did. */
 export const singleTry = { retryOptions: { maxTries: 1 } } as const;
 
-/** Turns the errors of the clients into those that the ports promise. */
-export function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
+/** The answer, or instead of a client's error the one that the ports promise. */
+export function withPortErrors<Answer>(request: Promise<Answer>): Promise<Answer> {
   return request.catch((error) => {
     throw portError(error);
   });
