@@ -1,7 +1,12 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
-import { buildRange, Pace, RATE, repairExisting } from "./indexes/build-range.ts";
+import {
+  BUILD_ENTITIES_PER_SECOND,
+  buildRange,
+  Pace,
+  repairExisting,
+} from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   type Control,
@@ -76,7 +81,7 @@ export class IndexLifeCycle {
    */
   async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
     if (signal) return this.#until(signal).build(options);
-    const { rate = RATE, onProgress } = options;
+    const { rate = BUILD_ENTITIES_PER_SECOND, onProgress } = options;
     const index = this.#index;
     const { clock } = index.database;
     const pace = new Pace(clock, rate);

@@ -48,7 +48,7 @@ export function indexRepairs(
           }
         }),
       );
-      return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;
+      return outcomes.includes("later") ? later(unsettledMs) : undefined;
     },
   };
 }

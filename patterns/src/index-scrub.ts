@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type Claim, claimsIn, LISTED, PAGE } from "./indexes/claims.ts";
+import { type Claim, claimsIn, LIST_MEMBER_AGE_MS, PAGE_ROWS_MAX } from "./indexes/claims.ts";
 import {
   type ManagedIndex,
   managedIndex,
@@ -10,12 +10,7 @@ import {
   withDeadline,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import {
-  type EntryKeeper,
-  keepsRows,
-  type ListKeeper,
-  type Reconciled,
-} from "./model/entity-index.ts";
+import { keepsRows, type ListKeeper, type Reconciled } from "./model/entity-index.ts";
 import { ageOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { isSameValue, type Properties } from "./ports/edm.ts";
@@ -140,11 +135,21 @@ export async function repairIndex(
   return report;
 }
 
+/**
+ * Reads every entity and looks for its entries, then every entry and looks for its base. A mismatch takes this way:
+ *
+ *   found ──▶ read again ──┬── gone: a write was in progress
+ *                          ├── younger than SETTLE_MS, or `later` from the repair ──▶ young
+ *                          └── older ──▶ repaired if there is a `repair`, and counted
+ *
+ *   young ── after SETTLE_MS, a second look ──▶ gone, counted, or reported as `young` if it is young again
+ *
+ * The second look also covers entries that the repair inserted, if no worker completes the writes of the index.
+ * Everything a later call needs to continue after a crash is in `VerifyProgress`.
+ */
 class Scrub {
-  readonly #database: Database;
-  readonly #entity: AnyEntity;
-  readonly #keeper: EntryKeeper | ListKeeper;
-  readonly #requestsToMend: number;
+  readonly #index: ManagedIndex;
+  readonly #requestsPerRepair: number;
   readonly #repair: ((finding: Finding) => Promise<Reconciled>) | undefined;
   readonly #sample: number;
   readonly #pace: Pace;
@@ -154,23 +159,23 @@ class Scrub {
 
   /** Passes each finding to `repair`, if there is one. */
   constructor(
-    { database, entity, name, keeper }: ManagedIndex,
+    index: ManagedIndex,
     { sample = 1, rate = Number.POSITIVE_INFINITY, from = START, onProgress }: VerifyOptions,
     repair?: (finding: Finding) => Promise<Reconciled>,
   ) {
     // A sample of nothing shows nothing.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
-    this.#database = database;
-    this.#entity = entity;
-    this.#keeper = keeper;
+    const { database, entity, name, keeper } = index;
+    this.#index = index;
     this.#repair = repair;
     this.#sample = sample;
     this.#pace = new Pace(database.clock, rate);
     this.#onProgress = onProgress;
     this.#progress = structuredClone(from) as Progress;
     // One transaction repairs an entry next to its entity or in a list; elsewhere the entity is read twice.
-    const isBeside = entity.indexes[name]?.place(entity).partition === entity.rows.partition;
-    this.#requestsToMend = keepsRows(keeper) && !isBeside ? 4 : 3;
+    const isInBasePartition =
+      entity.indexes[name]?.place(entity).partition === entity.rows.partition;
+    this.#requestsPerRepair = keepsRows(keeper) && !isInBasePartition ? 4 : 3;
   }
 
   async run(): Promise<VerifyReport> {
@@ -178,7 +183,7 @@ class Scrub {
     if (reading === "entities") await this.#readEntities();
     await this.#readEntries();
     if (young.length > 0) {
-      await this.#database.clock.sleep(SETTLE_MS);
+      await this.#index.database.clock.sleep(SETTLE_MS);
       this.#isSecondLook = true;
       await this.#lookAtAll(young, (pair) => this.#lookAgain(pair));
     }
@@ -186,26 +191,26 @@ class Scrub {
   }
 
   async #readEntities(): Promise<void> {
-    const { rows, table } = this.#entity;
-    const where = { filter: undefined, top: PAGE };
-    const pages = pagesWhere(this.#database, table, where, this.#progress.cursor);
+    const { rows, table } = this.#index.entity;
+    const where = { filter: undefined, top: PAGE_ROWS_MAX };
+    const pages = pagesWhere(this.#index.database, table, where, this.#progress.cursor);
     for await (const { entities, continuation } of pages) {
       const bases = entities.filter((stored) => rows.decode(stored));
       const lists: Lists = new Map();
       await this.#lookAtSome("entities", bases, (base) => this.#lookForEntries(base, lists));
-      this.#tell(continuation ? "entities" : "entries", continuation);
+      this.#reportProgress(continuation ? "entities" : "entries", continuation);
     }
   }
 
   async #readEntries(): Promise<void> {
-    const index = { database: this.#database, entity: this.#entity, keeper: this.#keeper };
-    for await (const { claims, continuation } of claimsIn(index, this.#progress.cursor)) {
+    const pages = claimsIn(this.#index, this.#progress.cursor);
+    for await (const { claims, continuation } of pages) {
       await this.#lookAtSome("entries", claims, (claim) => this.#lookForBase(claim));
-      if (continuation) this.#tell("entries", continuation);
+      if (continuation) this.#reportProgress("entries", continuation);
     }
   }
 
-  #tell(reading: VerifyProgress["reading"], cursor: Continuation | undefined): void {
+  #reportProgress(reading: VerifyProgress["reading"], cursor: Continuation | undefined): void {
     const { report, young } = this.#progress;
     this.#progress = { report, reading, young, ...(cursor && { cursor }) };
     this.#onProgress?.(structuredClone(this.#progress));
@@ -216,7 +221,7 @@ class Scrub {
     items: readonly Item[],
     look: (item: Item) => Promise<readonly Aged[]>,
   ): Promise<void> {
-    const some = items.filter(() => this.#database.random() < this.#sample);
+    const some = items.filter(() => this.#index.database.random() < this.#sample);
     this.#progress.report[reading] += some.length;
     await this.#lookAtAll(some, look);
   }
@@ -226,9 +231,9 @@ class Scrub {
     look: (item: Item) => Promise<readonly Aged[]>,
   ): Promise<void> {
     const waitMs = this.#pace.waitMs();
-    if (waitMs > 0) await this.#database.clock.sleep(waitMs);
+    if (waitMs > 0) await this.#index.database.clock.sleep(waitMs);
     this.#pace.begin(items.length);
-    const width = this.#repair ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE;
+    const width = this.#repair ? widthOf(this.#index.keeper) : LOOKUPS_AT_ONCE;
     await mapBounded(items, width, async (item) => {
       for (const finding of await look(item)) {
         // A write between the two reads looks like damage. What it wrote is young when it is read again.
@@ -240,25 +245,26 @@ class Scrub {
 
   async #judge({ age, kind, ...pair }: Aged): Promise<void> {
     const { report, young } = this.#progress;
-    const outcome = age < SETTLE_MS ? "unsettled" : await this.#repair?.({ kind, ...pair });
+    const outcome = age < SETTLE_MS ? "later" : await this.#repair?.({ kind, ...pair });
     // Another entity may have received the missing entry since.
     const isTaken = kind === "missing" && outcome === "duplicate";
     const finding = { kind: isTaken ? outcome : kind, ...pair };
-    if (outcome !== "unsettled") {
+    const isTooEarly = outcome === "later";
+    if (!isTooEarly) {
       report[finding.kind]++;
-      report.repairRequests += this.#requestsToMend;
+      report.repairRequests += this.#requestsPerRepair;
       if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
     }
     // A writer that did not see the entry we inserted may have committed, and no worker repairs it.
-    const mayBeStale = outcome && finding.kind === "missing" && this.#keeper.isLeftToScrub;
-    const isOpen = outcome === "unsettled" || mayBeStale;
+    const mayBeStale = outcome && finding.kind === "missing" && this.#index.keeper.isLeftToScrub;
+    const isOpen = isTooEarly || mayBeStale;
     if (isOpen && young.length < YOUNG_MAX && !this.#isSecondLook) young.push(pair);
-    else if (outcome === "unsettled") report.young++;
+    else if (isTooEarly) report.young++;
   }
 
   async #lookForEntries(base: StoredEntity, lists: Lists): Promise<Aged[]> {
-    const row = this.#entity.rows.decode(base)!;
-    const findings = await mapBounded(this.#keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
+    const row = this.#index.entity.rows.decode(base)!;
+    const findings = await mapBounded(this.#index.keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
       this.#lookForEntry({ row, stored: base }, key, lists),
     );
     return findings.flat();
@@ -269,8 +275,8 @@ class Scrub {
     entry: EntityKey,
     lists: Lists = new Map(),
   ): Promise<Aged[]> {
-    const keeper = this.#keeper;
-    const found = (kind: Finding["kind"], age = LISTED) => [
+    const keeper = this.#index.keeper;
+    const found = (kind: Finding["kind"], age = LIST_MEMBER_AGE_MS) => [
       { kind, base: keyOf(base), entry, age: Math.min(age, ageOf(base)) },
     ];
     if (!keepsRows(keeper)) {
@@ -279,14 +285,14 @@ class Scrub {
       lists.set(id, list);
       return (await list)(base) ? [] : found("missing");
     }
-    const stored = await this.#database.tables.get(keeper.table, entry);
+    const stored = await this.#index.database.tables.get(keeper.table, entry);
     if (!stored) return found("missing");
     const age = ageOf(stored);
     if (!isSameKey(keeper.baseOf(stored), base)) return found("duplicate", age);
     // We do not know everything that the entry of an entity written by a newer program should contain.
     const isRight =
-      this.#entity.rows.isNewer(base.properties) ||
-      saysThat(stored.properties, keeper.contentOf({ row, stored: base }));
+      this.#index.entity.rows.isNewer(base.properties) ||
+      hasContent(stored.properties, keeper.contentOf({ row, stored: base }));
     return isRight ? [] : found("wrong", age);
   }
 
@@ -307,17 +313,18 @@ class Scrub {
 
   /** Undefined when the entry does not belong to this base, or is gone. */
   async #ageOfClaim({ base, entry }: Pair): Promise<number | undefined> {
-    const keeper = this.#keeper;
-    if (!keepsRows(keeper)) return (await keeper.membersOf(entry))(base) ? LISTED : undefined;
-    const stored = await this.#database.tables.get(keeper.table, entry);
+    const keeper = this.#index.keeper;
+    if (!keepsRows(keeper))
+      return (await keeper.membersOf(entry))(base) ? LIST_MEMBER_AGE_MS : undefined;
+    const stored = await this.#index.database.tables.get(keeper.table, entry);
     return stored && isSameKey(keeper.baseOf(stored), base) ? ageOf(stored) : undefined;
   }
 
   /** The entity as it is stored. It is also the `holder` if it should have the entry. */
   async #readBase({ base, entry }: Pair) {
-    const stored = await this.#database.tables.get(this.#entity.table, base);
-    const row = stored && this.#entity.rows.decode(stored);
-    const isHolder = row && hasKey(this.#keeper.keysOf(row), entry);
+    const stored = await this.#index.database.tables.get(this.#index.entity.table, base);
+    const row = stored && this.#index.entity.rows.decode(stored);
+    const isHolder = row && hasKey(this.#index.keeper.keysOf(row), entry);
     return { stored, holder: isHolder ? { row, stored } : undefined };
   }
 }
@@ -329,7 +336,7 @@ type Lists = Map<string, ReturnType<ListKeeper["membersOf"]>>;
  * Whether an entry has the expected content, whichever write it is from. Some clients store the Double 4 as an
  * Int32.
  */
-function saysThat(found: Properties, expected: Properties): boolean {
+function hasContent(found: Properties, expected: Properties): boolean {
   return (
     Object.keys(found).length === Object.keys(expected).length &&
     Object.entries(expected).every(([name, value]) => {

@@ -250,7 +250,7 @@ class OpenList implements ListKeeper {
       }
       await database.clock.sleep(BACKOFF_MS * database.random());
     }
-    return "unsettled";
+    return "later";
   }
 
   /** Empty when all is right. */

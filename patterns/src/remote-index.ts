@@ -18,7 +18,7 @@ import { nameProblems } from "./model/storage-name.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
-import { RemoteEntries, STATE } from "./remote/remote-entries.ts";
+import { RemoteEntries, STATE_PROPERTY } from "./remote/remote-entries.ts";
 import type { RemoteOptions, Timing } from "./remote/remote-options.ts";
 
 export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.ts";
@@ -146,13 +146,14 @@ class OpenRemote {
           ? "may be stale on the entries; read with consistency eventual, or filter the result"
           : rows.notComparable(field),
       projection: (fields) => {
-        const own = [BASE_PARTITION_KEY, BASE_ROW_KEY, STATE];
+        const own = [BASE_PARTITION_KEY, BASE_ROW_KEY, STATE_PROPERTY];
         return rows.projection(isVerified ? [] : fields, own);
       },
       decode: (entry, fields) => {
         const base = this.#entries.baseOf(entry);
         if (!base) return undefined;
-        const mayCopy = !isVerified && !(STATE in entry.properties) && rows.isCovered(fields);
+        const mayCopy =
+          !isVerified && !(STATE_PROPERTY in entry.properties) && rows.isCovered(fields);
         return mayCopy ? rows.decode(entry, base, fields) : this.#fromBase(base, entry, fields);
       },
       surcharge: (fields) =>

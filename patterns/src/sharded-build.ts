@@ -1,6 +1,12 @@
 import type { Database } from "./database.ts";
 import { assertSome, isTableError, validationFailed } from "./errors.ts";
-import { buildRange, Pace, RATE, recordedOf, repairExisting } from "./indexes/build-range.ts";
+import {
+  BUILD_ENTITIES_PER_SECOND,
+  buildRange,
+  Pace,
+  recordedOf,
+  repairExisting,
+} from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   CONTROL_TABLE,
@@ -76,15 +82,15 @@ interface KnownShard {
   known: Known<Shard>;
 }
 
-const SHARDS = 16;
+const SHARDS_DEFAULT = 16;
 const SHARDS_MAX = 1000;
-const PARALLEL = 4;
+const PARALLEL_SHARDS = 4;
 const PARTITION = "shards";
 const PROPERTY = "shard";
 /** How often to check whether other processes are done. */
 const POLL_MS = 5000;
 /** Candidates for a cut that are kept for each shard. */
-const MARKS = 64;
+const MARKS_PER_SHARD_MAX = 64;
 
 /**
  * Builds an index like `build` of its life cycle, but works on several ranges of its partitions in parallel.
@@ -117,7 +123,12 @@ class ShardedBuild {
     database: Database,
     entity: AnyEntity,
     name: string,
-    { shards = SHARDS, parallel = PARALLEL, rate = RATE, onProgress }: ShardedBuildOptions,
+    {
+      shards = SHARDS_DEFAULT,
+      parallel = PARALLEL_SHARDS,
+      rate = BUILD_ENTITIES_PER_SECOND,
+      onProgress,
+    }: ShardedBuildOptions,
   ) {
     this.#index = managedIndex(database.until(this.#failed.signal), entity, name);
     this.#prefix = `${this.#index.control.key}!`;
@@ -239,7 +250,7 @@ class ShardedBuild {
         last = partitionKey;
         count++;
       }
-      if (marks.length > MARKS * shards) {
+      if (marks.length > MARKS_PER_SHARD_MAX * shards) {
         marks = marks.filter((_mark, i) => i % 2 === 1);
         stride *= 2;
       }

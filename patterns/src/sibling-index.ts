@@ -140,7 +140,7 @@ class OpenSibling implements EntryKeeper {
       const isDone = mutations.length === 0 || commitIfCurrent(database, this.table, mutations);
       if (await isDone) return outcome;
     }
-    return "unsettled";
+    return "later";
   }
 
   /**

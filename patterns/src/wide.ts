@@ -25,7 +25,7 @@ import type { Changes, KeyOf } from "./repository.ts";
 import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 import {
   commitSteps,
-  NEWER,
+  NEWER_VERSION_MESSAGE,
   openEntity,
   retryWhileStale,
   Stale,
@@ -180,7 +180,7 @@ class OpenWide {
   async #commitWhole(entity: Row, before: StoredEntity | undefined): Promise<void> {
     const { rows } = this.#definition;
     if (before && rows.isNewer(before.properties)) {
-      throw validationFailed(before.rowKey, "version", NEWER);
+      throw validationFailed(before.rowKey, "version", NEWER_VERSION_MESSAGE);
     }
     const token = this.#database.writeToken();
     const mark = text(`${this.#parts.length}:${token}`);

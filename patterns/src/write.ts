@@ -155,7 +155,7 @@ export async function updateStep(
   assertEntityFits(key, properties);
   const removes = Object.keys(stored.properties).some((name) => !(name in properties));
   if (removes && rows.isNewer(stored.properties)) {
-    throw validationFailed(key.rowKey, "version", NEWER);
+    throw validationFailed(key.rowKey, "version", NEWER_VERSION_MESSAGE);
   }
   return {
     open,
@@ -179,7 +179,8 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
 }
 
 /** Why an older program may not remove properties. */
-export const NEWER = "a newer version of the entity may have fields that this would remove";
+export const NEWER_VERSION_MESSAGE =
+  "a newer version of the entity may have fields that this would remove";
 
 /** Makes `row` the whole value, whatever is stored now. */
 export async function upsertOver(

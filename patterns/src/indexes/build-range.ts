@@ -6,17 +6,30 @@ import { and, type Filter, inRange } from "../query/filter.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
 import { mapBounded } from "../store/limit.ts";
-import { claimsIn, PAGE } from "./claims.ts";
+import { claimsIn, PAGE_ROWS_MAX } from "./claims.ts";
 import { type BuildProgress, type ManagedIndex, OWNER_MS, widthOf } from "./control.ts";
 
-export const RATE = 200;
+export const BUILD_ENTITIES_PER_SECOND = 200;
 /** When to retry a value whose owner is not certain yet. */
-const UNSETTLED_MS = 30_000;
+const RETRY_MS = 30_000;
 const DUPLICATES_MAX = 1000;
 /** As JSON: a property holds 32,768 characters. */
 const DUPLICATES_LENGTH_MAX = 28_000;
-/** The build gives up when the service still pushes back at a sixteenth of the rate. */
-const SLOWEST = 16;
+/** The build gives up when the service still pushes back at this fraction of the rate. */
+const SLOWDOWN_MAX = 16;
+
+/*
+ * A build calls `repairExisting` once, when all writers maintain the index, and then `buildRange`: for the whole
+ * collection (index-life-cycle.ts), or for each shard of it (sharded-build.ts). Each page goes through `reconciled`:
+ *
+ *   read a page ──▶ reconcile each entity ──┬── done, duplicate ──▶ save the progress ──▶ next page
+ *                     ▲                     ├── later ──▶ wait RETRY_MS ──────┐
+ *                     │                     └── throttled ──▶ half the pace ──┤
+ *                     └──────── confirm the ownership, repeat the rest ◀──────┘
+ *
+ * After a crash another process continues behind the last saved page. At most one page is repeated, which is
+ * harmless: `reconcile` is idempotent and safe alongside any writer.
+ */
 
 /** A build, or a part of one. */
 export interface RangeBuild {
@@ -38,7 +51,7 @@ export async function buildRange(
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
   const confirm = () => save(progress);
   await waiting(database.clock, pace.waitMs(), confirm);
-  const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
+  const pages = pagesWhere(database, entity.table, { filter, top: PAGE_ROWS_MAX }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
       const row = entity.rows.decode(stored);
@@ -108,7 +121,7 @@ async function reconciled(
         if (outcome === "done") written += left[i]!.keys.length;
         if (outcome === "duplicate") duplicates.push(printKey(left[i]!.stored));
       }
-      left = left.filter((_base, i) => outcomes[i] === "unsettled");
+      left = left.filter((_base, i) => outcomes[i] === "later");
     } catch (error) {
       if (!isTableError(error, "throttled") || !pace.slower()) throw error;
       await waiting(clock, pace.waitMs(), confirm);
@@ -117,13 +130,13 @@ async function reconciled(
     }
     // A writer that gave up or is about to commit has claimed the value. Wait until that is certain.
     if (left.length === 0) break;
-    await waiting(clock, UNSETTLED_MS, confirm);
+    await waiting(clock, RETRY_MS, confirm);
     await confirm();
   }
   return { written, duplicates };
 }
 
-/** Sleeps in steps and calls `confirm` between them, so that the work remains ours. */
+/** Sleeps in steps and calls `confirm` between them, so that this process remains the owner. */
 async function waiting(clock: Clock, ms: number, confirm: () => Promise<unknown>): Promise<void> {
   const step = OWNER_MS / 2;
   for (let left = ms; left > 0; left -= step) {
@@ -170,6 +183,6 @@ export class Pace {
   /** False when it cannot go slower. */
   slower(): boolean {
     this.#now /= 2;
-    return this.#now * SLOWEST >= this.#rate;
+    return this.#now * SLOWDOWN_MAX >= this.#rate;
   }
 }

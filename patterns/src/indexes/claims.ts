@@ -18,23 +18,23 @@ export interface PageOfClaims {
 }
 
 /** Rows per page. */
-export const PAGE = 200;
-/** Any writer may change a list at any time, so its age says nothing about a member. */
-export const LISTED = Number.POSITIVE_INFINITY;
+export const PAGE_ROWS_MAX = 200;
+/** Any writer may change a list at any time, so the list's age says nothing about a member: it counts as settled. */
+export const LIST_MEMBER_AGE_MS = Number.POSITIVE_INFINITY;
 
 /** The claims of all entries of an index, from the continuation of an earlier call. */
 export async function* claimsIn(
-  { database, entity, keeper }: Pick<ManagedIndex, "database" | "entity" | "keeper">,
+  { database, entity, keeper }: ManagedIndex,
   from?: Continuation,
 ): AsyncGenerator<PageOfClaims> {
   if (!keepsRows(keeper)) {
     for await (const { list: entry, members, ...next } of keeper.lists(from)) {
-      yield { claims: members.map((base) => ({ entry, base, age: LISTED })), ...next };
+      yield { claims: members.map((base) => ({ entry, base, age: LIST_MEMBER_AGE_MS })), ...next };
     }
     return;
   }
   const filter = entriesOf(entity.rows.typeProperty, keeper.tag);
-  const pages = pagesWhere(database, keeper.table, { filter, top: PAGE }, from);
+  const pages = pagesWhere(database, keeper.table, { filter, top: PAGE_ROWS_MAX }, from);
   for await (const { entities, continuation } of pages) {
     const claims = entities.flatMap((row) => {
       const base = keeper.baseOf(row);

@@ -21,9 +21,31 @@ import type { ByMs } from "../store/layer.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
- * `disabled` (not maintained) → `writeonly` (writers maintain it, readers may not use it) → built → `readable`,
- * or `readable-dups` when values that should be unique are not → `retiring` (readers may not use it) →
- * `disabled`.
+ * The state of an index, in its control row:
+ *
+ *   state          writers maintain it  readers may use it
+ *   disabled       no                   no
+ *   writeonly      yes                  no
+ *   readable       yes                  yes
+ *   readable-dups  yes                  yes, but some values that should be unique are not
+ *   retiring       yes                  no
+ *
+ *   (no row) ── disable ──▶ DISABLED ── build begins ──▶ WRITEONLY ─┬─ build ends ─────────▶ READABLE
+ *                              ▲                                    │                           ▲
+ *                              │                                    │ build ends,               │ repair finds no
+ *                              │                                    │ with duplicates           │ more duplicates
+ *                              │                                    └─────────────────▶ READABLE-DUPS
+ *                              │
+ *                              └── RETIRING ◀── retire ── READABLE, READABLE-DUPS
+ *
+ * Without a row the index counts as readable. Clients use a state for up to `LEASE_MS` after they read it, and commit
+ * within `COMMIT_MS`. So after each move a build or a retirement waits for `PROPAGATION_MS`: no entity is read before
+ * all writers maintain the index, no writer stops before the last reader, and no entry is deleted before the last
+ * writer has stopped.
+ *
+ * A build or a retirement owns the index for `OWNER_MS` from its last write of the row, and fails when the row has
+ * changed. A crashed one leaves the row: a build is continued from `build` or its shards, a retirement is repeated. A retirement
+ * owns the `disabled` index until its last entry is deleted.
  */
 export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
 

@@ -163,7 +163,7 @@ export class QueuedList implements ListKeeper {
       const { clock, random } = this.#context.database;
       await clock.sleep(BACKOFF_MS * random());
     }
-    return "unsettled";
+    return "later";
   }
 
   async membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean> {

@@ -118,10 +118,10 @@ export function keeperIn(
 }
 
 /**
- * `unsettled`: a surplus entry is too young to be deleted; try again later. `duplicate`: another entity holds
- * the value.
+ * `later`: repeat the repair, because a surplus entry has not settled yet or other clients were faster.
+ * `duplicate`: another entity holds the value.
  */
-export type Reconciled = "done" | "unsettled" | "duplicate";
+export type Reconciled = "done" | "later" | "duplicate";
 
 export type Indexes = Readonly<Record<string, Index>>;
 

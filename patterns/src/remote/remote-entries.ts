@@ -1,4 +1,3 @@
-import { isTableError } from "../errors.ts";
 import { REPAIR_QUEUE, repairTripwire, reportLeftBehind } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
@@ -16,26 +15,65 @@ import type { Change, Contribution, FollowerContext, Snapshot } from "../model/f
 import { type Properties, text } from "../ports/edm.ts";
 import { deleteOf, keyOf } from "../ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
-import { commitIfCurrent } from "../store/commit-if-current.ts";
+import { isLostRace } from "../store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";
 import type { RemoteDeclaration, WriteMode } from "./remote-options.ts";
 
-/** The state of an entry: pending, or absent for a live one. */
-export const STATE = "rh_s";
+/** The property of pending entries; live ones do not have it. */
+export const STATE_PROPERTY = "rh_s";
 const PENDING = text("p");
 
 const ROUNDS_MAX = 5;
 
 /**
- * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new entry
- * (pending), commit the base, make the entry live, delete the old one. So an entry is never missing; surplus
- * entries may exist, which readers see through and repairs remove.
+ * Entries that cannot be committed with their base, because they are in another partition or table.
+ *
+ *            claim                          finish, reconcile
+ *   ABSENT ──────────▶ PENDING ─────────────────────────────────────────▶ LIVE
+ *      ▲                │   ▲                                              │
+ *      │    its commit  │   │ claim: by its own base at any time,          │ a commit gives the base
+ *      │    is not made ▼   │ by another base once settled                 │ other keys, or deletes it
+ *      └────────────── ORPHANED ◀──────────────────────────────────────────┘
+ *    release, reconcile:
+ *    once settled
+ *
+ *   ABSENT ── reconcile, in a build or a repair ──▶ LIVE
+ *
+ * - PENDING: a row with `rh_s`, without copies. A writer has claimed the key; its commit is still to come, or was
+ *   made and the entry is not finished yet. With `copy: "keys"` a claimed entry is complete: it has no `rh_s`.
+ * - LIVE: a row without `rh_s` whose base has the key. It is stale between a commit that changes copied fields and
+ *   the new copies. A claim by a writer that read an older base makes it pending again.
+ * - ORPHANED: a row, with or without `rh_s`, whose base is gone or has other keys. Verified reads skip it.
+ *
+ * The steps of a guarded write, and what a crash after each of them leaves:
+ *
+ *   step                code                      left after a crash             what the worker does then
+ *   1 read the base     write.ts, readEntity      nothing
+ *   2 send the message  #sendTripwire             the message                    nothing
+ *   3 claim new, read   #claim, #takeOver,        orphaned pending entries       deletes them once settled
+ *     old entries       #getOwn
+ *   4 commit the base   write.ts, commitSteps     pending and stale entries,     makes them live, deletes the
+ *                                                 orphaned old ones              old ones once settled
+ *   5 finish new,       #finish, #release         old entries that were too      deletes them once settled
+ *     release old ones                            young to be released
+ *   6 take the message  Tripwire.done             nothing
+ *     back
+ *
+ * The worker (index-repairs.ts) receives the message `tripwireMs` after step 2 and calls `reconcile`. If step 5 left
+ * something, the writer leaves the message to the worker. A writer that loses the race in step 4 starts over and does
+ * not remove its claims, because another writer of the same base may rely on them by then.
+ *
+ * In `inline` mode there are no steps 2 and 6, and what is left is found by the scrub (index-scrub.ts), which calls
+ * `reconcile` too. In `queued` mode there are no steps 3 and 5, and step 6 makes the message visible instead.
+ *
+ * An entry is therefore never missing: surplus entries may exist, which readers see through and repairs remove.
  *
  * The settle rule: the only dangerous act is to delete an entry or to take a unique one over. It is done only
  * when the entry was untouched for `settleMs` by the service's clock, and on condition of the ETag that was
- * read. A younger entry may carry the claim of a writer that has yet to commit.
+ * read. A younger entry may carry the claim of a writer that has yet to commit. A settled one cannot, because step
+ * 4 is refused from `deadlineMs` after step 2 on.
  */
 export class RemoteEntries implements EntryKeeper {
   readonly table: string;
@@ -55,6 +93,238 @@ export class RemoteEntries implements EntryKeeper {
     this.isLeftToScrub = this.#mode === "inline";
     this.table = this.rows.table;
     this.tag = this.rows.tag;
+  }
+
+  /** Steps 2 and 3. `committed` of the contribution makes steps 5 and 6. */
+  async prepare(change: Change): Promise<Contribution> {
+    const plan = this.#plan(change);
+    if (!plan) return {};
+    const { base, toClaim, toRead, pending } = plan;
+    const nowMs = this.#context.database.clock.now();
+    const tripwire = await this.#sendTripwire(change);
+    // Another index may have sent it long before, and a commit after it fires would have no worker to complete
+    // it.
+    const commitByMs = (tripwire?.sinceMs ?? nowMs) + this.#index.timing.deadlineMs;
+    if (tripwire && this.#mode === "queued") {
+      return { commitByMs, committed: () => this.#orLeaveBehind(base, tripwire.fire()) };
+    }
+    const [read, claimed] = await allEnded([
+      allEnded(toRead.map((key) => this.#getOwn(key, base))),
+      allEnded(toClaim.map((key) => this.#claim(key, base, pending, commitByMs))),
+    ]);
+    const old = read.filter((entry) => entry !== undefined);
+    const write: ClaimedWrite = { ...plan, old, claimed, tripwire, commitByMs };
+    return {
+      // A message that is handled before the commit finds nothing to do and is deleted.
+      ...((tripwire || toClaim.length > 0) && { commitByMs }),
+      committed: () => this.#orLeaveBehind(base, this.#complete(write)),
+    };
+  }
+
+  /** Undefined when no entry changes. */
+  #plan({ key: base, before, after, unknown, token }: Change): WritePlan | undefined {
+    const oldKeys = before ? this.keysOf(before.row) : [];
+    const newKeys = after ? this.keysOf(after) : [];
+    const toClaim = newKeys.filter((key) => !hasKey(oldKeys, key));
+    const areCopiesAlike =
+      !before ||
+      !after ||
+      this.#copiesIn(before) === JSON.stringify(this.rows.copyOf(after, unknown));
+    // Entries that stay are written only if their copies change.
+    const toRead = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
+    if (toClaim.length + toRead.length === 0) return undefined;
+    const live = after ? this.#live(after, base, token, unknown) : {};
+    for (const key of newKeys) assertEntityFits(key, live);
+    const pending = this.#pending(base, token, unknown);
+    const toFinish = areCopiesAlike ? toClaim : newKeys;
+    return { base, newKeys, toClaim, toRead, toFinish, pending, live };
+  }
+
+  /** Undefined in `inline` mode. */
+  async #sendTripwire(change: Change): Promise<Tripwire | undefined> {
+    if (this.#mode === "inline") return undefined;
+    const { queue = REPAIR_QUEUE, withoutQueue } = this.#index.options;
+    const delayMs = this.#index.timing.tripwireMs;
+    try {
+      return await repairTripwire(this.#context, change, { queue, delayMs });
+    } catch (error) {
+      if (withoutQueue !== "inline") throw error;
+      reportLeftBehind(this.#context, change.key, error);
+      return undefined;
+    }
+  }
+
+  /** Undefined when the entry is missing or belongs to another base. */
+  async #getOwn(key: EntityKey, base: EntityKey): Promise<StoredEntity | undefined> {
+    const entry = await this.#get(key);
+    return entry && isSameKey(this.baseOf(entry), base) ? entry : undefined;
+  }
+
+  /** Writes the pending entry. @throws unique-violation, or Stale when another writer is about to. */
+  async #claim(
+    key: EntityKey,
+    base: EntityKey,
+    properties: Properties,
+    byMs: number,
+  ): Promise<Seen> {
+    const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
+    try {
+      return await this.#write({ kind, ...key, properties }, byMs);
+    } catch (refusal) {
+      if (!isLostRace(refusal)) throw refusal;
+      return this.#takeOver(key, base, properties, byMs, refusal);
+    }
+  }
+
+  /** Claims an entry that exists. */
+  async #takeOver(
+    key: EntityKey,
+    base: EntityKey,
+    properties: Properties,
+    byMs: number,
+    refusal: unknown,
+  ): Promise<Seen> {
+    const entry = await this.#get(key);
+    if (!entry) throw new Stale(key.rowKey);
+    const owner = this.baseOf(entry) ?? entry;
+    const obstacle = await this.#obstacle(key, base, entry);
+    if (obstacle === "duplicate") throw valueTaken(this.#context, key.rowKey, owner, refusal);
+    if (obstacle) throw new Stale(key.rowKey);
+    const taken = await this.#overwrite(key, entry.etag, properties, byMs);
+    if (!taken) throw new Stale(owner.rowKey);
+    return taken;
+  }
+
+  /** Steps 5 and 6, after the base is committed. */
+  async #complete(write: ClaimedWrite): Promise<void> {
+    const { base, newKeys, toRead, old, claimed, tripwire, commitByMs } = write;
+    // A writer that was suspended beyond its deadline relies on nothing it has seen: `reconcile` reads again.
+    const isInTime = this.#context.database.clock.now() <= commitByMs;
+    const obsolete = old.filter((entry) => !hasKey(newKeys, entry));
+    const [unfinished, areReleased] = await allEnded([
+      this.#finish(write, isInTime ? [...claimed, ...old] : []),
+      this.#release(obsolete),
+    ]);
+    const areLive = unfinished.length === 0 || (await this.reconcile(base, unfinished)) === "done";
+    // Where an old entry was missing, a build or a repair may be about to insert it.
+    await tripwire?.done(areLive && areReleased && old.length === toRead.length);
+  }
+
+  /** Makes the entries live that are still as `seen`. @returns the keys of the others. */
+  async #finish(
+    { toFinish, live: properties }: WritePlan,
+    seen: readonly Seen[],
+  ): Promise<EntityKey[]> {
+    const unfinished: EntityKey[] = [];
+    // A keys-only entry is complete as soon as it is claimed.
+    if (this.#index.options.copy === "keys") return unfinished;
+    await mapBounded(toFinish, LOOKUPS_AT_ONCE, async (key) => {
+      const etag = seen.find((entry) => isSameKey(entry, key))?.etag;
+      const isLive = etag && (await this.#overwrite(key, etag, properties));
+      if (!isLive) unfinished.push(key);
+    });
+    return unfinished;
+  }
+
+  /** Deletes obsolete entries. @returns whether all are gone. */
+  async #release(entries: readonly StoredEntity[]): Promise<boolean> {
+    const areGone = await mapBounded(entries, LOOKUPS_AT_ONCE, (one) => this.#deleteSettled(one));
+    return areGone.every(Boolean);
+  }
+
+  /** The base is committed: later failures are left to the worker or the scrub. */
+  async #orLeaveBehind(base: EntityKey, work: Promise<unknown>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      reportLeftBehind(this.#context, base, error);
+    }
+  }
+
+  async reconcile(
+    base: EntityKey,
+    hints: readonly EntityKey[],
+    rewrites?: boolean,
+  ): Promise<Reconciled> {
+    const keys = [...hints];
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      // The entries first: any later claim is younger than what was read of them.
+      const entries = await mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.#get(key));
+      const { row, stored } = await this.baseAt(base);
+      const desired = row ? this.keysOf(row) : [];
+      const unread = desired.filter((key) => !hasKey(keys, key));
+      keys.push(...unread);
+      if (unread.length > 0) continue;
+      const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
+        const entry = entries[i];
+        if (row && stored && hasKey(desired, key))
+          return this.#makeLive(key, { row, stored }, entry, rewrites);
+        const isOurs = entry && isSameKey(this.baseOf(entry), base);
+        return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "later";
+      });
+      if (outcomes.includes("again")) continue;
+      if (outcomes.includes("later")) return "later";
+      return outcomes.includes("duplicate") ? "duplicate" : "done";
+    }
+    return "later";
+  }
+
+  /** Makes the entry exist with the content of its base; `again` when another client was faster. */
+  async #makeLive(
+    key: EntityKey,
+    base: Snapshot,
+    entry: StoredEntity | undefined,
+    rewrites: boolean | undefined,
+  ): Promise<Reconciled | "again"> {
+    const { stored } = base;
+    if (!entry) {
+      const properties = this.contentOf(base);
+      if (!(await this.#writeIfCurrent({ kind: "insert", ...key, properties }))) return "again";
+      // The base may have changed since, by a writer that did not see our entry. A later writer sees it and
+      // maintains it.
+      const now = await this.baseAt(stored);
+      return now.stored?.etag === stored.etag ? "done" : "again";
+    }
+    const obstacle = await this.#obstacle(key, stored, entry);
+    if (obstacle) return obstacle;
+    const isOurs = isSameKey(this.baseOf(entry), stored);
+    const isCurrent =
+      lastToken(entry.properties) === (lastToken(stored.properties) ?? "") &&
+      !(STATE_PROPERTY in entry.properties);
+    if (isOurs && isCurrent && !rewrites) return "done";
+    return (await this.#overwrite(key, entry.etag, this.contentOf(base))) ? "done" : "again";
+  }
+
+  /**
+   * Why `base` may not overwrite the entry: "duplicate" if another entity holds the value, "later" until the entry
+   * of an entity that does not hold it has settled.
+   */
+  async #obstacle(
+    key: EntityKey,
+    base: EntityKey,
+    entry: StoredEntity,
+  ): Promise<"duplicate" | "later" | undefined> {
+    const owner = this.baseOf(entry);
+    if (isSameKey(owner, base)) return undefined;
+    // A row that is not an entry of this index stays: it is not ours to judge, and waiting would not change it.
+    if (!owner || (await this.#isKeyOf(owner, key))) return "duplicate";
+    return this.#isSettled(entry) ? undefined : "later";
+  }
+
+  async #isKeyOf(base: EntityKey, key: EntityKey): Promise<boolean> {
+    const { row } = await this.baseAt(base);
+    return row !== undefined && hasKey(this.keysOf(row), key);
+  }
+
+  /** False when the entry must stay for now. */
+  async #deleteSettled(entry: StoredEntity): Promise<boolean> {
+    if (!this.#isSettled(entry)) return false;
+    const deleted = await this.#writeIfCurrent(deleteOf(entry, entry.etag));
+    return deleted !== undefined || (await this.#get(entry)) === undefined;
+  }
+
+  #isSettled(entry: StoredEntity): boolean {
+    return ageOf(entry) >= this.#index.timing.settleMs;
   }
 
   keysOf(row: Row): EntityKey[] {
@@ -80,221 +350,23 @@ export class RemoteEntries implements EntryKeeper {
     );
   }
 
-  async prepare(change: Change): Promise<Contribution> {
-    const { key: base, before, after, unknown, token } = change;
-    const oldKeys = before ? this.keysOf(before.row) : [];
-    const newKeys = after ? this.keysOf(after) : [];
-    const added = newKeys.filter((key) => !hasKey(oldKeys, key));
-    // Entries that stay are written only if their copies change; the others are to be deleted.
-    const areCopiesAlike =
-      !before || !after || this.#print(before) === JSON.stringify(this.rows.copyOf(after, unknown));
-    const touched = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
-    if (added.length + touched.length === 0) return {};
-    const live = after && this.#live(after, base, token, unknown);
-    const pending = this.#pending(base, token, unknown);
-    for (const key of newKeys) assertEntityFits(key, live ?? {});
-    const { clock } = this.#context.database;
-    const nowMs = clock.now();
-    const tripwire = await this.#tripwire(change);
-    // Another index may have sent it long before, and a commit after it fires would have no worker to complete
-    // it.
-    const commitByMs = (tripwire?.sinceMs ?? nowMs) + this.#index.timing.deadlineMs;
-    if (tripwire && this.#mode === "queued") {
-      return { commitByMs, committed: () => this.#quietly(base, () => tripwire.fire()) };
-    }
-
-    const found: StoredEntity[] = [];
-    const claimed: Seen[] = [];
-    await settled([
-      ...touched.map(async (key) => {
-        const entry = await this.#get(key);
-        if (entry && isSameKey(this.baseOf(entry), base)) found.push(entry);
-      }),
-      ...added.map(async (key) => {
-        const { etag } = await this.#claim(key, base, pending, commitByMs);
-        claimed.push({ etag, ...key });
-      }),
-    ]);
-    const finish = async (): Promise<boolean> => {
-      const seen = clock.now() <= commitByMs ? [...claimed, ...found] : [];
-      const toFinish = newKeys.filter((key) => !areCopiesAlike || hasKey(added, key));
-      const finished = this.#finish(toFinish, live ?? {}, seen);
-      const obsolete = found.filter((entry) => !hasKey(newKeys, entry));
-      const deleted = mapBounded(obsolete, LOOKUPS_AT_ONCE, (entry) => this.#deleteSettled(entry));
-      await settled([finished, deleted]);
-      const left = await finished;
-      const areLive = left.length === 0 || (await this.reconcile(base, left)) === "done";
-      // Where an old entry was missing, a build or a repair may be about to insert it.
-      return areLive && found.length === touched.length && !(await deleted).includes(false);
-    };
-    return {
-      // A message that is handled before the commit finds nothing to do and is deleted.
-      ...((tripwire || added.length > 0) && { commitByMs }),
-      committed: () =>
-        this.#quietly(base, async () => {
-          // Not inside the `?.` call: without a tripwire there is just as much to finish.
-          const isClean = await finish();
-          await tripwire?.done(isClean);
-        }),
-    };
-  }
-
-  /** Makes these entries live if they are still as `seen`. @returns those that are not live. */
-  async #finish(
-    keys: readonly EntityKey[],
-    properties: Properties,
-    seen: readonly Seen[],
-  ): Promise<EntityKey[]> {
-    const left: EntityKey[] = [];
-    // A keys-only entry is complete as soon as it is claimed.
-    if (this.#index.options.copy === "keys") return left;
-    await mapBounded(keys, LOOKUPS_AT_ONCE, async (key) => {
-      const ifMatch = seen.find((entry) => isSameKey(entry, key))?.etag;
-      if (ifMatch && (await this.#try({ kind: "replace", ...key, ifMatch, properties }))) return;
-      left.push(key);
-    });
-    return left;
-  }
-
-  async #tripwire(change: Change): Promise<Tripwire | undefined> {
-    if (this.#mode === "inline") return undefined;
-    const { queue = REPAIR_QUEUE, withoutQueue } = this.#index.options;
-    const delayMs = this.#index.timing.tripwireMs;
-    try {
-      return await repairTripwire(this.#context, change, { queue, delayMs });
-    } catch (error) {
-      if (withoutQueue !== "inline") throw error;
-      reportLeftBehind(this.#context, change.key, error);
-      return undefined;
-    }
-  }
-
-  /** Writes the pending entry. @throws unique-violation, or Stale when another writer is about to. */
-  async #claim(
-    key: EntityKey,
-    base: EntityKey,
-    properties: Properties,
-    byMs: number,
-  ): Promise<{ readonly etag: string | undefined }> {
-    const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
-    let refusal: unknown;
-    const claimed = await this.#try({ kind, ...key, properties }, byMs, (lost) => {
-      refusal = lost;
-    });
-    if (claimed) return claimed;
-    const entry = await this.#get(key);
-    const owner = entry && this.baseOf(entry);
-    if (!entry || !(await this.#mayTake(key, base, entry, refusal))) {
-      throw new Stale(key.rowKey);
-    }
-    const { etag: ifMatch } = entry;
-    const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties }, byMs);
-    if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey);
-    return taken;
-  }
-
-  /** Whether `base` may take the entry over. @throws unique-violation when another entity holds the value. */
-  async #mayTake(
-    key: EntityKey,
-    base: EntityKey,
-    entry: StoredEntity,
-    refusal?: unknown,
-  ): Promise<boolean> {
-    const owner = this.baseOf(entry);
-    if (isSameKey(owner, base)) return true;
-    // A row that is not an entry of this index stays: it is not ours to judge, and waiting would not change it.
-    if (!owner || (await this.#holds(owner, key))) {
-      throw valueTaken(this.#context, key.rowKey, owner ?? entry, refusal);
-    }
-    return this.#isSettled(entry);
-  }
-
-  async #holds(base: EntityKey, key: EntityKey): Promise<boolean> {
-    const { row } = await this.baseAt(base);
-    return row !== undefined && hasKey(this.keysOf(row), key);
-  }
-
-  /** False when the entry must stay for now. */
-  async #deleteSettled(entry: StoredEntity): Promise<boolean> {
-    if (!this.#isSettled(entry)) return false;
-    const deleted = await this.#try(deleteOf(entry, entry.etag));
-    return deleted !== undefined || (await this.#get(entry)) === undefined;
-  }
-
-  async reconcile(
-    base: EntityKey,
-    hints: readonly EntityKey[],
-    rewrites?: boolean,
-  ): Promise<Reconciled> {
-    const keys = [...hints];
-    for (let round = 0; round < ROUNDS_MAX; round++) {
-      // The entries first: any later claim is younger than what was read of them.
-      const entries = await mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.#get(key));
-      const { row, stored } = await this.baseAt(base);
-      const desired = row ? this.keysOf(row) : [];
-      const unread = desired.filter((key) => !hasKey(keys, key));
-      keys.push(...unread);
-      if (unread.length > 0) continue;
-      const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
-        const entry = entries[i];
-        if (row && stored && hasKey(desired, key))
-          return this.#repair(key, row, stored, entry, rewrites);
-        const isOurs = entry && isSameKey(this.baseOf(entry), base);
-        return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "unsettled";
-      });
-      if (outcomes.includes("again")) continue;
-      return outcomes.includes("unsettled")
-        ? "unsettled"
-        : outcomes.includes("duplicate")
-          ? "duplicate"
-          : "done";
-    }
-    return "unsettled";
-  }
-
-  /** Makes the entry of `stored` exist with the right content; `again` when another client was faster. */
-  async #repair(
-    key: EntityKey,
-    row: Row,
-    stored: StoredEntity,
-    entry: StoredEntity | undefined,
-    rewrites: boolean | undefined,
-  ): Promise<Reconciled | "again"> {
-    if (!entry) {
-      const properties = this.contentOf({ row, stored });
-      if (!(await this.#try({ kind: "insert", ...key, properties }))) return "again";
-      // The base may have changed since, by a writer that did not see our entry. A later writer sees it and
-      // maintains it.
-      const now = await this.baseAt(stored);
-      return now.stored?.etag === stored.etag ? "done" : "again";
-    }
-    try {
-      if (!(await this.#mayTake(key, stored, entry))) return "unsettled";
-    } catch (error) {
-      if (isTableError(error, "unique-violation")) return "duplicate";
-      throw error;
-    }
-    const isOurs = isSameKey(this.baseOf(entry), stored);
-    const isCurrent =
-      lastToken(entry.properties) === (lastToken(stored.properties) ?? "") &&
-      !(STATE in entry.properties);
-    if (isOurs && isCurrent && !rewrites) return "done";
-    const { etag: ifMatch } = entry;
-    const properties = this.contentOf({ row, stored });
-    return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
+  /** What the entries of an entity copy, for comparison. */
+  #copiesIn({ row, stored }: Snapshot): string {
+    return JSON.stringify(this.rows.copyOf(row, this.rows.base.unknownIn(stored.properties)));
   }
 
   #live(row: Row, base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
-    return Object.assign(this.rows.copyOf(row, unknown), this.#ties(base, token, unknown));
+    return Object.assign(this.rows.copyOf(row, unknown), this.#marks(base, token, unknown));
   }
 
   /** Holds nothing that is not committed yet. A keys-only entry is complete at once. */
   #pending(base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
-    const ties = this.#ties(base, token, unknown);
-    return this.#index.options.copy === "keys" ? ties : { [STATE]: PENDING, ...ties };
+    const marks = this.#marks(base, token, unknown);
+    return this.#index.options.copy === "keys" ? marks : { [STATE_PROPERTY]: PENDING, ...marks };
   }
 
-  #ties(
+  /** The properties of every entry: the keys of its base, its type and its tokens. */
+  #marks(
     { partitionKey, rowKey }: EntityKey,
     token: string,
     unknown: Unknown | undefined,
@@ -306,43 +378,64 @@ export class RemoteEntries implements EntryKeeper {
     };
   }
 
-  /** What the entries of an entity copy, for comparison. */
-  #print({ row, stored }: Snapshot): string {
-    return JSON.stringify(this.rows.copyOf(row, this.rows.base.unknownIn(stored.properties)));
-  }
-
-  #isSettled(entry: StoredEntity): boolean {
-    return ageOf(entry) >= this.#index.timing.settleMs;
+  async baseAt(key: EntityKey): Promise<Partial<Snapshot>> {
+    return (await readAt(this.#context, key)) ?? {};
   }
 
   #get(key: EntityKey): Promise<StoredEntity | undefined> {
     return this.#context.database.tables.get(this.table, keyOf(key));
   }
 
-  async baseAt(key: EntityKey): Promise<Partial<Snapshot>> {
-    return (await readAt(this.#context, key)) ?? {};
+  /** @throws Stale when it is too late; otherwise as `commit` of the port. */
+  async #write(mutation: Mutation, byMs = Number.POSITIVE_INFINITY): Promise<Seen> {
+    const { database } = this.#context;
+    const { partitionKey, rowKey } = mutation;
+    const deadline = timeLeft(database, byMs, rowKey);
+    const [etag] = await database.tables.commit(this.table, [mutation], deadline);
+    return { partitionKey, rowKey, etag };
+  }
+
+  #overwrite(
+    key: EntityKey,
+    ifMatch: string,
+    properties: Properties,
+    byMs?: number,
+  ): Promise<Seen | undefined> {
+    return this.#writeIfCurrent({ kind: "replace", ...key, ifMatch, properties }, byMs);
   }
 
   /** Undefined when the row has changed. @throws Stale when it is too late. */
-  async #try(
-    mutation: Mutation,
-    byMs = Number.POSITIVE_INFINITY,
-    onLost?: (refusal: unknown) => void,
-  ): Promise<{ readonly etag: string | undefined } | undefined> {
-    const { database } = this.#context;
-    const timeout = timeLeft(database, byMs, mutation.rowKey);
-    const written = await commitIfCurrent(database, this.table, [mutation], timeout, onLost);
-    return written && { etag: written[0] };
-  }
-
-  /** The base is committed: later failures are left to the worker or the scrub. */
-  async #quietly(base: EntityKey, work: () => Promise<unknown> | undefined): Promise<void> {
+  async #writeIfCurrent(mutation: Mutation, byMs?: number): Promise<Seen | undefined> {
     try {
-      await work();
+      return await this.#write(mutation, byMs);
     } catch (error) {
-      reportLeftBehind(this.#context, base, error);
+      if (!isLostRace(error)) throw error;
+      return undefined;
     }
   }
+}
+
+/** What a write does to the entries. */
+interface WritePlan {
+  readonly base: EntityKey;
+  readonly newKeys: readonly EntityKey[];
+  readonly toClaim: readonly EntityKey[];
+  /** Entries of the old value that are to be released, or that stay and receive new copies. */
+  readonly toRead: readonly EntityKey[];
+  /** To be made live: the claimed ones, and those that receive new copies. */
+  readonly toFinish: readonly EntityKey[];
+  /** The properties of an entry before the commit, and after it. */
+  readonly pending: Properties;
+  readonly live: Properties;
+}
+
+/** A write whose entries are claimed, so that its base may be committed. */
+interface ClaimedWrite extends WritePlan {
+  /** Those of `toRead` that exist. */
+  readonly old: readonly StoredEntity[];
+  readonly claimed: readonly Seen[];
+  readonly tripwire: Tripwire | undefined;
+  readonly commitByMs: number;
 }
 
 /** An entry as it was read or written. */
@@ -351,7 +444,7 @@ interface Seen extends EntityKey {
 }
 
 /** Waits for all, so that none is still in flight when one fails. @throws the first failure. */
-async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+async function allEnded<Work extends readonly unknown[] | []>(work: Work) {
   await Promise.allSettled(work);
-  await Promise.all(work);
+  return Promise.all(work);
 }

@@ -17,10 +17,13 @@ export async function commitIfCurrent(
   try {
     return await tables.commit(table, mutations, options);
   } catch (error) {
-    const isLost =
-      isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome");
-    if (!isLost) throw error;
+    if (!isLostRace(error)) throw error;
     onLost?.(error);
     return undefined;
   }
+}
+
+/** Whether a commit failed because of another client's write, or may have. */
+export function isLostRace(error: unknown): boolean {
+  return isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome");
 }
