@@ -184,7 +184,7 @@ describe("a family", () => {
     const { backend, db } = await open();
     await db.open(Employee).delete(key);
     let comes = true;
-    const beside: Layer = async ({ method }, send) => {
+    const insertBeforeQuery: Layer = async ({ method }, send) => {
       if (method === "query" && comes) {
         comes = false;
         await db.open(Employee).insert(jones);
@@ -192,7 +192,7 @@ describe("a family", () => {
       }
       return send();
     };
-    await fire(connect({ ...backend, ...intercept(backend, beside) }));
+    await fire(connect({ ...backend, ...intercept(backend, insertBeforeQuery) }));
     await nothingLeft(db);
   });
 

@@ -171,7 +171,7 @@ describe("the build of an index", () => {
         // It keeps using the state that it reads here for a while.
         await update(db, "one");
         let moves = 0;
-        const beside: Layer = async ({ method, args }, send) => {
+        const updateAfterMove: Layer = async ({ method, args }, send) => {
           const answer = await send();
           const isMove = method === "commit" && JSON.stringify(args).includes('"writeonly"');
           if (isMove && moves++ === 0) {
@@ -181,7 +181,7 @@ describe("the build of an index", () => {
           }
           return answer;
         };
-        const builder = connect({ ...backend, ...intercept(backend, beside) });
+        const builder = connect({ ...backend, ...intercept(backend, updateAfterMove) });
         if (build === "whole") await indexLifeCycle(builder, Indexed, name).build();
         else await buildInShards(builder, Indexed, name, { shards: 2 });
         assert.equal(await of(name).state(), "readable");
@@ -377,13 +377,13 @@ describe("the build of an index", () => {
   it("leaves no entry that became stale just before it was inserted", async () => {
     const { backend, db, plain, of } = await open();
     await of("far").disable();
-    const beside: Layer = async ({ method, args }, send) => {
+    const updateBeforeInsert: Layer = async ({ method, args }, send) => {
       if (method === "commit" && args[0] === "ByEmail" && JSON.stringify(args).includes('"e2"')) {
         await db.open(Indexed).update({ dept: "Sales", id: 2 }, () => ({ email: "new" }));
       }
       return send();
     };
-    const builder = connect({ ...backend, ...intercept(backend, beside) });
+    const builder = connect({ ...backend, ...intercept(backend, updateBeforeInsert) });
     await indexLifeCycle(builder, Indexed, "far").build();
     assert.deepEqual(await entriesOf(backend, "far"), await expected(plain));
   });

@@ -64,7 +64,7 @@ async function prepare(db: Database, more?: object): Promise<void> {
   await sendMessage(db, QUEUE, order(more));
 }
 
-async function settle(db: Database, definition: AnyEntity = Person): Promise<void> {
+async function letWorkersFinish(db: Database, definition: AnyEntity = Person): Promise<void> {
   for (let round = 0; round < 4; round++) {
     await db.clock.sleep(120_000);
     await workerOf(db, definition).drain();
@@ -114,7 +114,7 @@ describe("index repairs", () => {
     await workerOf(db).drain();
     assert.ok(await backend.tables.get("ByTown", { partitionKey: "New", rowKey: "0001" }));
     assert.ok(await backend.tables.get("ByTown", { partitionKey: "Old", rowKey: "0001" }));
-    await settle(db);
+    await letWorkersFinish(db);
     await assertMended(db, backend);
   });
 
@@ -124,7 +124,7 @@ describe("index repairs", () => {
         await prepare(db);
         await db.clock.sleep(120_000);
       },
-      recover: (db) => settle(db),
+      recover: (db) => letWorkersFinish(db),
       check: assertMended,
     });
     assert.ok(crashes > 10);
@@ -139,7 +139,7 @@ describe("index repairs", () => {
         writer: moveAway,
       },
       crashShare: 0.02,
-      recover: (db) => settle(db),
+      recover: (db) => letWorkersFinish(db),
       check: assertMended,
       runs: schedules(150),
     });
@@ -154,7 +154,7 @@ describe("index repairs", () => {
       return send();
     });
     await moveAway(connect({ ...backend, ...late }));
-    await settle(db);
+    await letWorkersFinish(db);
     await assertMended(db, backend);
   });
 
@@ -372,7 +372,7 @@ describe("index repairs", () => {
     const retired = [{ partitionKey: "retired_Old", rowKey: "0001" }];
     await prepare(db, { hints: { retired, ...order().body.hints } });
     await indexLifeCycle(db, Both, "retired").retire();
-    await settle(db, Both);
+    await letWorkersFinish(db, Both);
     await assertMended(db, backend);
     const { entities } = await backend.tables.query("Person", {});
     assert.deepEqual(
@@ -386,7 +386,7 @@ describe("index repairs", () => {
     const db = connect(backend);
     await prepare(db);
     await sendMessage(db, QUEUE, order({ hints: { gone: [], ...order().body.hints } }));
-    await settle(db);
+    await letWorkersFinish(db);
     await assertMended(db, backend);
   });
 
@@ -394,7 +394,7 @@ describe("index repairs", () => {
     const backend = memory();
     const db = connect(backend);
     await prepare(db);
-    await settle(db);
+    await letWorkersFinish(db);
     await sendMessage(db, QUEUE, order({ entity: "Stranger" }));
     await workerOf(db).drain();
     const [poison] = await workerOf(db).peekPoison();

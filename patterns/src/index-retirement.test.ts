@@ -23,7 +23,7 @@ describe("an index that is retired", () => {
       await of(name).disable();
       await of(name).build();
       const builds = new Set<string>();
-      const beside: Layer = async ({ method, args }, send) => {
+      const buildBeforeDelete: Layer = async ({ method, args }, send) => {
         if (method === "deleteTable" || isDelete(args)) {
           const build = of(name).build();
           builds.add(
@@ -37,7 +37,7 @@ describe("an index that is retired", () => {
         return send();
       };
       const states = { indexStates: controlledIndexes() };
-      const other = connect({ ...backend, ...intercept(backend, beside), ...states });
+      const other = connect({ ...backend, ...intercept(backend, buildBeforeDelete), ...states });
       await indexLifeCycle(other, Indexed, name).retire();
       assert.deepEqual([...builds], ["another process is building or retiring it"]);
       // Only then is the name of a deleted table free again.

@@ -91,7 +91,7 @@ describe("the scrub of an index", () => {
   it("stops repairing once the index is being retired", async () => {
     const { backend, of } = await open();
     const retired: string[] = [];
-    const beside: Layer = async ({ method, args }, send) => {
+    const retireBeforeSecondPage: Layer = async ({ method, args }, send) => {
       // The repair requests its second page.
       if (
         method === "query" &&
@@ -105,7 +105,7 @@ describe("the scrub of an index", () => {
     };
     backend.clock.advance(2 * MINUTE);
     const repair = repairIndex(
-      connect({ ...backend, ...intercept(backend, beside) }),
+      connect({ ...backend, ...intercept(backend, retireBeforeSecondPage) }),
       Indexed,
       "near",
     );

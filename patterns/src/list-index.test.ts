@@ -434,11 +434,13 @@ describe("a list index", () => {
       await backend.blobs.createContainer("lists");
       for (let id = 23; id > 0; id--) await db.open(definition).insert(jones(id));
       let queries = 0;
-      const beside: Layer = async ({ method }, send) => {
+      const insertBeforeSecondPage: Layer = async ({ method }, send) => {
         if (method === "query" && ++queries === 2) await db.open(definition).insert(jones(0));
         return send();
       };
-      return connect({ ...backend, ...intercept(backend, beside) }).open(definition);
+      return connect({ ...backend, ...intercept(backend, insertBeforeSecondPage) }).open(
+        definition,
+      );
     }
     const ids = (count: number) =>
       Array.from({ length: count }, (_, id) => String(id).padStart(6, "0"));

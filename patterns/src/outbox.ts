@@ -123,7 +123,7 @@ class Outbox implements Follower {
     const body: Replay = { table, partitionKey };
     const key = `${table} ${partitionKey}`;
     const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
-    const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
+    const tripwire = await Tripwire.sharedBy(database, change, wire, () => ({ key, body }));
     return {
       mutations: rows.map((row) => ({ kind: "insert", ...row })),
       commitByMs,

@@ -139,7 +139,7 @@ describe("a queue worker", () => {
     for (const key of ["a", "b", "c"]) await send(key);
     await worker.drain();
     let sent = 0;
-    const beside: Layer = async ({ method }, request) => {
+    const drainAfterSend: Layer = async ({ method }, request) => {
       const answer = await request();
       if (method === "send") {
         assert.ok(++sent <= 3, "sends without end");
@@ -147,7 +147,7 @@ describe("a queue worker", () => {
       }
       return answer;
     };
-    const ports = { ...backend, ...intercept(backend, beside) };
+    const ports = { ...backend, ...intercept(backend, drainAfterSend) };
     const operator = createWorker(connect(ports), { queue: QUEUE, handlers: [] });
     assert.deepEqual([await operator.redrive(), left("work-poison")], [3, 3]);
   });
@@ -157,7 +157,7 @@ describe("a queue worker", () => {
     const { queues, clock } = backend;
     for (let i = 0; i < 40; i++) await queues.send("work-poison", "<same/>");
     let sent = 0;
-    const beside: Layer = async ({ port, method, args }, request) => {
+    const addPoisonBeforeSend: Layer = async ({ port, method, args }, request) => {
       if (port === "queues" && method === "send" && args[0] === QUEUE) {
         assert.ok(++sent <= 100, "sends without end");
         clock.advance(300);
@@ -166,7 +166,7 @@ describe("a queue worker", () => {
       }
       return request();
     };
-    const ports = { ...backend, ...intercept(backend, beside) };
+    const ports = { ...backend, ...intercept(backend, addPoisonBeforeSend) };
     const operator = createWorker(connect(ports), { queue: QUEUE, handlers: [] });
     assert.deepEqual([await operator.redrive(), left("work-poison")], [40, 40]);
     assert.equal((await worker.peekPoison(32)).length, 32);

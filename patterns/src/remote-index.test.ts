@@ -71,7 +71,11 @@ async function open(definition = Employee, backend = memory()) {
 }
 
 /** Runs workers now and then until no message is left. */
-async function settle(db: Database, backend: Memory, definition = Employee): Promise<void> {
+async function letWorkersFinish(
+  db: Database,
+  backend: Memory,
+  definition = Employee,
+): Promise<void> {
   const worker = createWorker(db, {
     queue: "index-repairs",
     handlers: [indexRepairs([definition])],
@@ -129,7 +133,7 @@ describe("a remote index", () => {
     const racing = connect({ ...backend, ...intercept(backend, losing) });
     await racing.open(Employee).insert(jones);
     assert.equal(backend.queues.contents("index-repairs").length, 1);
-    await settle(db, backend);
+    await letWorkersFinish(db, backend);
     const town = { partitionKey: "town_Bonn", rowKey: "Sales!000223" };
     const entry = await backend.tables.get("Employee", town);
     assert.deepEqual(entry?.properties.age, { type: "Int32", value: 40 });
@@ -149,7 +153,7 @@ describe("a remote index", () => {
         // meanwhile.
         while (backend.queues.contents("index-repairs").length === 0) await nextTurn();
         backend.clock.advance(2 * MINUTE);
-        await settle(db, backend);
+        await letWorkersFinish(db, backend);
       }
       const answer = await send();
       if (method !== "commit" || !JSON.stringify(args).includes("town_Bonn")) return answer;
@@ -159,7 +163,7 @@ describe("a remote index", () => {
     const ports = intercept(backend, slow);
     const writer = connect({ ...backend, ...ports, indexStates: controlledIndexes() });
     await Promise.race([writer.open(Employee).insert(jones), crashed]);
-    await settle(db, backend);
+    await letWorkersFinish(db, backend);
     assert.deepEqual(await keysOf(backend), []);
   });
 
@@ -242,7 +246,7 @@ describe("a remote index", () => {
     await employees.update(key, () => ({ town: "Köln" }));
     assert.equal((await keysOf(backend)).length, 4);
     assert.deepEqual(await employees.by.town.range({ town: "Bonn" }).all(), []);
-    await settle(db, backend);
+    await letWorkersFinish(db, backend);
     assert.equal((await keysOf(backend)).length, 3);
     backend.clock.advance(2 * MINUTE);
     await employees.delete(key);
@@ -302,7 +306,7 @@ describe("a remote index", () => {
             else assert.ok(isTaken || model.has(id), error.message);
           }
         }
-        await settle(db, backend);
+        await letWorkersFinish(db, backend);
         const expected = [...model.values()].flatMap((entity) => expectedKeys(db, entity)).sort();
         assert.deepEqual(await keysOf(backend), expected);
         for (const town of ["Bonn", "Bo_nn"]) {
@@ -365,7 +369,7 @@ describe("a remote index", () => {
             for (const { email, id } of mode === "queued" ? [] : entities) {
               assert.equal((await employees.by.email.get({ email }))?.id, id);
             }
-            await settle(db, backend, definition);
+            await letWorkersFinish(db, backend, definition);
             if (mode === "inline") await scrub(db, backend, definition);
             const expected = entities.flatMap((entity) => expectedKeys(db, entity)).sort();
             assert.deepEqual(await keysOf(backend), expected);
@@ -394,7 +398,7 @@ describe("a remote index", () => {
             // attempt.
             assert.ok(kind === "duplicate" && isTableError(error), String(error));
           });
-          await settle(db, backend);
+          await letWorkersFinish(db, backend);
           const permit = { allow: "table-scan", because: "test" } as const;
           const entities = await db.open(Employee).scan().all(permit);
           await scrub(db, backend, Employee);

@@ -73,7 +73,7 @@ async function prepareIn(db: Database): Promise<void> {
   for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
 }
 
-async function settle(db: Database): Promise<void> {
+async function letWorkersFinish(db: Database): Promise<void> {
   const worker = createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Film])] });
   for (let round = 0; round < 8; round++) {
     await db.clock.sleep(45_000);
@@ -168,7 +168,7 @@ describe("an index with several entries for each entity", () => {
     assert.deepEqual([after.get("b"), after.get("c")], [before.get("b"), before.get("c")]);
     await audit(db, backend);
     await films.update(key, () => ({ tags: undefined }));
-    await settle(db);
+    await letWorkersFinish(db);
     assert.deepEqual(await entries(), []);
     await audit(db, backend);
   });
@@ -190,7 +190,7 @@ describe("an index with several entries for each entity", () => {
               .update({ studio: "Ufa", id }, () => ({ note: tags.join("") }))
               .catch((error) => assert.ok(isTableError(error, "not-found")));
         }
-        await settle(db);
+        await letWorkersFinish(db);
         await audit(db, backend);
       }),
       histories(40),
@@ -208,12 +208,12 @@ describe("an index with several entries for each entity", () => {
   it("survives a crash or a lost answer at every request, and any interleaving", async () => {
     const remove = (db: Database) => db.open(Film).delete(key);
     for (const operation of [change(["b", "c"]), change([]), remove]) {
-      await crashEverywhere(operation, { before, recover: settle, check: audit });
-      const settled = async (db: Database, backend: Memory) => {
-        await settle(db);
+      await crashEverywhere(operation, { before, recover: letWorkersFinish, check: audit });
+      const auditAfterWorkers = async (db: Database, backend: Memory) => {
+        await letWorkersFinish(db);
         await audit(db, backend);
       };
-      await loseEveryAnswer(operation, { before, check: settled });
+      await loseEveryAnswer(operation, { before, check: auditAfterWorkers });
     }
     const clients = { grow: change(["a", "b", "c"]), move: change(["b", "d"]), remove };
     const tolerant = Object.fromEntries(
@@ -228,7 +228,7 @@ describe("an index with several entries for each entity", () => {
     await interleave({
       before,
       clients: tolerant,
-      recover: settle,
+      recover: letWorkersFinish,
       check: audit,
       crashShare: 0.01,
       runs: schedules(40),
@@ -247,7 +247,7 @@ describe("an index with several entries for each entity", () => {
     assert.deepEqual([missing, wrong, dangling, entities, entries], [1, 0, 1, 1, 3]);
     await repairIndex(db, Film, "far");
     await audit(db, backend);
-    await settle(db);
+    await letWorkersFinish(db);
     assert.equal((await verifyIndex(db, Film, "far")).missing, 0);
   });
 

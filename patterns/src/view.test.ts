@@ -56,7 +56,7 @@ async function prepare(db: Database) {
 }
 
 /** Works until nothing is left to do, tripwires included. */
-async function settle(db: Database) {
+async function letWorkersFinish(db: Database) {
   for (let round = 0; round < 4; round++) {
     await workerOf(db).drain();
     await db.clock.sleep(100_000);
@@ -94,7 +94,7 @@ describe("a view", () => {
     await orders.insert(order(2, "mon", 20));
     await orders.insert(order(3, "tue", 0));
     await orders.update({ shop: "north", id: 2 }, () => ({ day: "tue" }));
-    await settle(db);
+    await letWorkersFinish(db);
     await check(db);
     const { entities } = await backend.tables.query("SalesByDay1", {});
     const rows = entities.map(({ partitionKey, rowKey, properties }) => {
@@ -138,7 +138,7 @@ describe("a view", () => {
       own.open(Order).insert(order(1, "mon", 10)),
     );
     assert.equal(insert.requests, 5);
-    await settle(db);
+    await letWorkersFinish(db);
     await db.open(Order).update({ shop: "north", id: 1 }, () => ({ total: 11 }));
     const work = await connect(backend).metered((own) => workerOf(own).drain());
     // Receive, state, three for the row, checkpoint, delete, and a receive that finds nothing.
@@ -183,7 +183,7 @@ describe("a view", () => {
           const context = { database: db, signal: new AbortController().signal };
           if (message?.kind === "view") await viewUpdates([Order]).handle(message, context);
         }
-        await settle(db);
+        await letWorkersFinish(db);
         await check(db);
       }),
       histories(100),
@@ -209,7 +209,7 @@ describe("a view", () => {
     assert.equal((await sales.status()).generation, 2);
     await check(db);
     assert.ok(!(await backend.tables.listTables({})).names.includes("SalesByDay1"));
-    await settle(db);
+    await letWorkersFinish(db);
     await check(db);
   });
 
@@ -248,7 +248,7 @@ describe("a view", () => {
     const db = connect(backend);
     await prepare(db);
     for (let id = 1; id <= 20; id++) await db.open(Order).insert(order(id, "mon", id));
-    await settle(db);
+    await letWorkersFinish(db);
     const stop = new AbortController();
     const onProgress = () => stop.abort(new Error("Stopped."));
     const first = rebuildView(db, Sales, Order, { signal: stop.signal, onProgress });
@@ -330,21 +330,21 @@ async function before(db: Database) {
 
 describe("the guarantees of a view", () => {
   it("hold whenever a writer or the projector crashes", async () => {
-    assert.ok((await crashEverywhere(change, { before, recover: settle, check })) > 40);
+    assert.ok((await crashEverywhere(change, { before, recover: letWorkersFinish, check })) > 40);
   });
 
   it("hold if answers are lost, also during a rebuild", async () => {
-    const settled = async (db: Database) => {
-      await settle(db);
+    const checkAfterWorkers = async (db: Database) => {
+      await letWorkersFinish(db);
       await check(db);
     };
-    assert.ok((await loseEveryAnswer(change, { before, check: settled })) > 20);
+    assert.ok((await loseEveryAnswer(change, { before, check: checkAfterWorkers })) > 20);
     const rebuild = (db: Database) => rebuildView(db, Sales, Order);
     const filled = async (db: Database) => {
       await before(db);
-      await settle(db);
+      await letWorkersFinish(db);
     };
-    assert.ok((await loseEveryAnswer(rebuild, { before: filled, check: settled })) >= 8);
+    assert.ok((await loseEveryAnswer(rebuild, { before: filled, check: checkAfterWorkers })) >= 8);
   });
 
   it("let one rebuild run at a time, and the other fails with a conflict", async () => {
@@ -366,12 +366,12 @@ describe("the guarantees of a view", () => {
       {
         before: async (db) => {
           await before(db);
-          await settle(db);
+          await letWorkersFinish(db);
         },
         recover: async (db) => {
           await change(db);
           await rebuildView(db, Sales, Order);
-          await settle(db);
+          await letWorkersFinish(db);
         },
         check,
       },
@@ -404,7 +404,7 @@ describe("the guarantees of a view", () => {
         },
       },
       before,
-      recover: settle,
+      recover: letWorkersFinish,
       check,
       runs: schedules(60),
     });
@@ -419,7 +419,7 @@ describe("the guarantees of a view", () => {
       },
       before,
       recover: async (db) => {
-        await settle(db);
+        await letWorkersFinish(db);
       },
       check,
       crashShare: 0.02,

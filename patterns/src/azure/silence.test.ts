@@ -68,14 +68,14 @@ describe("a request that gets no answer", () => {
   it("passes its signal on to the next request, which has its full limit", () => {
     const silence = silences({ answerWithinMs: 1000 });
     const first = silence(2 ** 20);
-    const beside = silence();
-    assert.notEqual(beside.signal, first.signal);
+    const concurrent = silence();
+    assert.notEqual(concurrent.signal, first.signal);
     mock.timers.tick(900);
     first.end(true);
     const next = silence();
     assert.equal(next.signal, first.signal);
     mock.timers.tick(1000);
-    assert.deepEqual([beside.signal.aborted, next.signal.aborted], [true, false]);
+    assert.deepEqual([concurrent.signal.aborted, next.signal.aborted], [true, false]);
     mock.timers.tick(TENTH_MS);
     assert.equal(next.signal.aborted, true);
   });

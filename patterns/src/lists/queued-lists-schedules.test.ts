@@ -17,10 +17,10 @@ import {
   audit,
   Employee,
   jones,
+  letWorkersFinish,
   NAMES,
   Plain,
   prepareIn,
-  settle,
   work,
 } from "./test-queued-lists.ts";
 
@@ -28,7 +28,7 @@ describe("lists maintained by a worker, in any schedule", () => {
   const before = async (db: Database) => {
     await prepareIn(db);
     for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
-    await settle(db, 1);
+    await letWorkersFinish(db, 1);
   };
   const rename = (id: number, lastName: string | undefined) => (db: Database) =>
     db
@@ -41,15 +41,15 @@ describe("lists maintained by a worker, in any schedule", () => {
   const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
   const withWorker = (work: (db: Database) => Promise<unknown>) => async (db: Database) => {
     await work(db);
-    await settle(db, 1);
+    await letWorkersFinish(db, 1);
   };
 
   it("are correct after a crash at any request of writer and worker, and after lost answers", async () => {
     for (const operation of [insert, remove, rename(2, "Smith"), rename(3, undefined)]) {
       const whole = withWorker(operation);
-      await crashEverywhere(whole, { before, recover: settle, check: audit });
+      await crashEverywhere(whole, { before, recover: letWorkersFinish, check: audit });
       const check = async (db: Database, backend: Memory) => {
-        await settle(db);
+        await letWorkersFinish(db);
         await audit(db, backend);
       };
       await loseEveryAnswer(whole, { before, check });
@@ -74,7 +74,7 @@ describe("lists maintained by a worker, in any schedule", () => {
     one: (db: Database) => work(db, 2),
     two: (db: Database) => work(db, 2),
   };
-  const working = { before, clients, recover: settle, check: audit };
+  const working = { before, clients, recover: letWorkersFinish, check: audit };
 
   it("are correct after any interleaving of writers and workers", async () => {
     await interleave({ ...working, crashShare: 0.01, runs: schedules(80) });
@@ -103,7 +103,7 @@ describe("lists maintained by a worker, in any schedule", () => {
         worker: (db) => work(db, 1),
       },
       recover: async (db) => {
-        await settle(db);
+        await letWorkersFinish(db);
         await repair(db);
       },
       crashShare: 0.01,

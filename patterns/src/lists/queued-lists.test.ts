@@ -20,18 +20,18 @@ import {
   jones,
   key,
   LENGTH_MAX,
+  letWorkersFinish,
   listsIn,
   NAMES,
   open,
   Plain,
   prepareIn,
   rowOf,
-  settle,
   Townsman,
 } from "./test-queued-lists.ts";
 
 describe("lists maintained by a worker", () => {
-  it("are settled if an entity stays in one list and moves between two others", async () => {
+  it("are completed if an entity stays in one list and moves between two others", async () => {
     const { backend, db } = await open();
     await db.createTables(Townsman);
     await db.blobs?.createContainer("towns");
@@ -52,7 +52,7 @@ describe("lists maintained by a worker", () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones(309, "Jones", "Legal"));
     await employees.insert(jones(152));
-    await settle(db);
+    await letWorkersFinish(db);
     const row = await backend.tables.get("EmployeeByName", {
       partitionKey: "Jones",
       rowKey: "lastName_Jones",
@@ -71,7 +71,7 @@ describe("lists maintained by a worker", () => {
   it("are read in one request, and their entities in one more each", async () => {
     const { db, employees } = await open();
     for (const id of [1, 2]) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     for (const name of NAMES) {
       const value = { lastName: "Jones" };
       const keys = await db.metered((metered) => metered.open(Employee).by[name].keys(value));
@@ -98,7 +98,7 @@ describe("lists maintained by a worker", () => {
     const rows = async () => (await backend.tables.query("EmployeeByName", {})).entities.length;
     const ids = [5, 3, 9, 1, 7, 2, 8, 4, 6];
     for (const id of ids) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     await audit(db, backend);
     assert.ok((await rows()) >= 5);
     const keys = await employees.by.list.keys({ lastName: "Jones" });
@@ -108,7 +108,7 @@ describe("lists maintained by a worker", () => {
     );
     for (const id of ids.toReversed()) {
       await employees.delete({ dept: "Sales", id });
-      await settle(db, 1);
+      await letWorkersFinish(db, 1);
     }
     assert.equal(await rows(), 0);
     await audit(db, backend);
@@ -149,7 +149,7 @@ describe("lists maintained by a worker", () => {
     await prepareIn(db);
     const add = async (id: number) => {
       await db.open(Employee).insert(jones(id));
-      await settle(db);
+      await letWorkersFinish(db);
     };
     for (let id = 10; id <= 80; id += 10) await add(id);
     const clock: Clock = {
@@ -164,7 +164,7 @@ describe("lists maintained by a worker", () => {
       if (method !== "query" || args[0] !== "EmployeeByName" || ++pages !== 2) return page;
       for (let id = 31; id <= 81; id += 10) {
         await db.open(Employee).insert(jones(id));
-        await settle(slow);
+        await letWorkersFinish(slow);
       }
       return page;
     };
@@ -181,11 +181,11 @@ describe("lists maintained by a worker", () => {
   it("keep the members of their first row when the last member of another row leaves", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2, 3]) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     assert.equal((await backend.tables.query("EmployeeByName", {})).entities.length, 2);
     for (const id of [3, 2]) {
       await employees.delete({ dept: "Sales", id });
-      await settle(db);
+      await letWorkersFinish(db);
       await audit(db, backend);
     }
     assert.equal((await backend.tables.query("EmployeeByName", {})).entities.length, 1);
@@ -209,12 +209,12 @@ describe("lists maintained by a worker", () => {
             assert.deepEqual(found.map(({ id }) => id).sort(), theirs.map(({ id }) => id).sort());
           }
         };
-        for (const [verb, id, lastName, isSettled] of commands) {
+        for (const [verb, id, lastName, letsWork] of commands) {
           if (verb === "delete") await employees.delete({ dept: "Sales", id });
           else await employees.upsert(jones(id, lastName));
-          if (isSettled) await settle(db, 1);
+          if (letsWork) await letWorkersFinish(db, 1);
         }
-        await settle(db);
+        await letWorkersFinish(db);
         await exact();
         const decoded = await listsIn(backend, "blobs");
         const rows = await listsIn(backend, "list");
@@ -228,7 +228,7 @@ describe("lists maintained by a worker", () => {
   it("leave out a member that was deleted, and have it repaired", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2]) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     await db.open(Plain).delete({ dept: "Sales", id: 1 });
     for (const name of NAMES) {
       const found = await employees.by[name].get({ lastName: "Jones" });
@@ -237,7 +237,7 @@ describe("lists maintained by a worker", () => {
         [2],
       );
     }
-    await settle(db);
+    await letWorkersFinish(db);
     await audit(db, backend);
   });
 
@@ -265,7 +265,7 @@ describe("lists maintained by a worker", () => {
       await prepareIn(db);
       await db.tables.createTable("rhcontrol");
       for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
-      await settle(db);
+      await letWorkersFinish(db);
       const cycle = indexLifeCycle(db, Employee, name);
       let deletes = 0;
       const slow: Layer = async ({ method, args }, send) => {
@@ -288,7 +288,7 @@ describe("lists maintained by a worker", () => {
       const requestsFor = async (members: number) => {
         const { db, employees } = await open();
         for (let id = 1; id <= members; id++) await employees.insert(jones(id));
-        await settle(db);
+        await letWorkersFinish(db);
         const { requests, result } = await db.metered((metered) =>
           verifyIndex(metered, Employee, name),
         );
@@ -330,7 +330,7 @@ describe("lists maintained by a worker", () => {
       assert.equal(await keeper?.reconcile(base, keeper.keysOf(jones(1, "Jones"))), "done");
       assert.deepEqual(await listsIn(backend, name), new Map());
     }
-    await settle(db);
+    await letWorkersFinish(db);
     await audit(db, backend);
   });
 
@@ -357,7 +357,7 @@ describe("lists maintained by a worker", () => {
     const db = connect(backend);
     await prepareIn(db);
     for (let id = 1; id <= 6; id++) await db.open(Employee).insert(jones(id, `Jones${id}`));
-    await settle(db);
+    await letWorkersFinish(db);
     const told: string[] = [];
     const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
     const whole = await verifyIndex(db, Employee, "list", { onProgress });
@@ -374,7 +374,7 @@ describe("lists maintained by a worker", () => {
   it("lose a deleted member even if another worker moves it to another row meanwhile", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2, 3, 4]) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     const drain = (db: Database) =>
       createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Employee])] }).drain();
     await employees.delete({ dept: "Sales", id: 4 });
@@ -419,14 +419,14 @@ describe("lists maintained by a worker", () => {
       const { backend, db, employees } = await open();
       await db.tables.createTable("rhcontrol");
       await employees.insert(jones(1));
-      await settle(db);
+      await letWorkersFinish(db);
       let changes = 0;
       const changing: Layer = async ({ port, method, args }, send) => {
         const isDelete =
           port === "blobs" ? method === "delete" : JSON.stringify(args[1])?.includes('"delete"');
         if (isDelete && changes++ === 0) {
           await employees.insert(jones(2));
-          await settle(db);
+          await letWorkersFinish(db);
         }
         return send();
       };
@@ -469,7 +469,7 @@ describe("lists maintained by a worker", () => {
   it("are verified, repaired and retired", async () => {
     const { backend, db, employees } = await open();
     for (let id = 1; id <= 5; id++) await employees.insert(jones(id));
-    await settle(db);
+    await letWorkersFinish(db);
     // Other software: one employee leaves, one changes its name, one arrives.
     const plain = db.open(Plain);
     await plain.delete({ dept: "Sales", id: 1 });

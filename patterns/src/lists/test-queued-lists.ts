@@ -71,7 +71,7 @@ export async function work(db: Database, rounds: number) {
 }
 
 /** Works, then sends poison messages back once: a message is not to blame for attempts that were cut off. */
-export async function settle(db: Database, rounds = 3): Promise<void> {
+export async function letWorkersFinish(db: Database, rounds = 3): Promise<void> {
   const worker = await work(db, rounds);
   if ((await worker.redrive()) > 0) {
     await db.clock.sleep(95_000);

@@ -58,7 +58,7 @@ export function repairTripwire(
     return { entity: entity.name, table: entity.table, base, hints };
   };
   const key = `${entity.name} ${printKey(base)}`;
-  return Tripwire.across(database, change, { ...wire, kind: RECONCILE }, () => ({
+  return Tripwire.sharedBy(database, change, { ...wire, kind: RECONCILE }, () => ({
     key,
     body: order(),
   }));

@@ -31,7 +31,7 @@ export class Tripwire {
   }
 
   /** One for all followers of the change with the same kind, queue and delay. Resolves when it is sent. */
-  static async across(
+  static async sharedBy(
     database: Database,
     change: Change,
     {

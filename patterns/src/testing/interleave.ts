@@ -154,7 +154,7 @@ async function attempt(
       clock.reach(next.wakeAt);
       next.go(crashes ? "crash" : "on");
       if (always) {
-        await stage.settled();
+        await stage.idle();
         await always(backend);
       }
     }
@@ -214,7 +214,7 @@ class Stage {
   /** Whether anything is left to happen. @throws the error that a client ended with. */
   async hasPending(): Promise<boolean> {
     for (let idle = 0; ; idle++) {
-      await this.settled();
+      await this.idle();
       if (this.#failure) throw this.#failure.cause;
       if (this.pending.length > 0 || this.#alive.size === 0) return this.pending.length > 0;
       if (idle === 1000) throw new Error("A client waits for something other than a request.");
@@ -222,7 +222,7 @@ class Stage {
   }
 
   /** Resolves when every client has stopped: everything that is ready runs before the next macrotask. */
-  settled(): Promise<void> {
+  idle(): Promise<void> {
     return new Promise((resolve) => setImmediate(resolve));
   }
 
