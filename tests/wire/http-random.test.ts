@@ -124,7 +124,7 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
-    it("answers random headers with success or a well-formed error", async () => {
+    it("answers random headers with success, or a well-formed error that changed nothing", async () => {
       const name = fc.constantFrom(
         "Accept",
         "Content-Type",
@@ -168,21 +168,33 @@ for (const lane of ["node", "fast"] as const) {
         "/People?comp=acl",
         "/?restype=service&comp=properties",
       );
+      let bodies = 0;
+      // Valid, so that only the headers can be refused.
+      const bodyFor = (target: string) => {
+        bodies++;
+        if (target === "/Tables") return { TableName: `Random${bodies}` };
+        return target === "/People" ? { PartitionKey: "headers", RowKey: `${bodies}` } : {};
+      };
       await fc.assert(
         fc.asyncProperty(
           path,
           fc.constantFrom("GET", "PUT", "POST", "DELETE"),
           fc.dictionary(name, value, { maxKeys: 4 }),
           async (target, verb, headers) => {
-            const body = verb === "PUT" || verb === "POST" ? "{}" : undefined;
-            assertAnswer(await wire.send(verb, target, { headers, body }));
+            const body = verb === "PUT" || verb === "POST" ? bodyFor(target) : undefined;
+            const before = await stored();
+            const answer = await wire.send(verb, target, { headers, body });
+            assertAnswer(answer);
+            if (verb === "GET" || answer.status >= 400) {
+              assert.equal(await stored(), before, String(answer));
+            }
           },
         ),
         { numRuns: 500 * times },
       );
     });
 
-    it("answers random bodies with success or a well-formed error", async () => {
+    it("answers random bodies with success and stores them, or with a well-formed error that changed nothing", async () => {
       const member = fc.tuple(
         fc.oneof(
           visible,
@@ -200,11 +212,34 @@ for (const lane of ["node", "fast"] as const) {
           (members) =>
             `{${members.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join()}}`,
         );
+      const value = fc.oneof(
+        fc.string({ unit: "binary" }),
+        fc.boolean(),
+        fc.integer(),
+        fc.double(),
+      );
+      const key = (usual: string) => fc.oneof(fc.constant(usual), fc.string({ maxLength: 4 }));
+      const entity = fc
+        .record(
+          { PartitionKey: key("p"), RowKey: key("fuzz"), a: value, b: value, _c: value },
+          { requiredKeys: [] },
+        )
+        .map((entity) => JSON.stringify(entity));
       const cut = fc.tuple(object, fc.nat(60)).map(([text, end]) => text.slice(0, end));
       await fc.assert(
-        fc.asyncProperty(fc.oneof(object, cut, fc.string(), bytes), async (body) => {
-          assertAnswer(await wire.send("POST", "/People", { body }));
-          assertAnswer(await wire.send("PUT", "/People(PartitionKey='p',RowKey='fuzz')", { body }));
+        fc.asyncProperty(fc.oneof(object, entity, cut, fc.string(), bytes), async (body) => {
+          const inserted = await wire.send("POST", "/People", { body });
+          assertAnswer(inserted);
+          if (inserted.status === 201) {
+            const path = inserted.header("location")!.slice(wire.url.href.length);
+            assertStores(await wire.send("GET", path), body);
+          }
+          const fuzz = "/People(PartitionKey='p',RowKey='fuzz')";
+          const before = await stored();
+          const put = await wire.send("PUT", fuzz, { body });
+          assertAnswer(put);
+          if (put.status === 204) assertStores(await wire.send("GET", fuzz), body);
+          else assert.equal(await stored(), before, String(put));
           assertAnswer(await wire.send("POST", "/Tables", { body }));
         }),
         { numRuns: 300 * times },
@@ -268,6 +303,14 @@ for (const lane of ["node", "fast"] as const) {
       );
     });
 
+    /** What the requests with random headers and bodies could change. */
+    async function stored(): Promise<string> {
+      const paths = ["/Tables", "/People", "/People?comp=acl", "/?restype=service&comp=properties"];
+      const answers: string[] = [];
+      for (const path of paths) answers.push((await wire.send("GET", path)).text);
+      return answers.join("\n");
+    }
+
     /** All that a server sends in answer to these bytes; a server that neither answers nor closes has hung. */
     async function exchange(sent: Uint8Array, ends: boolean): Promise<string> {
       const connection = await HttpConnection.open(new URL(server.url));
@@ -286,6 +329,19 @@ for (const lane of ["node", "fast"] as const) {
       return said.toString("latin1");
     }
   });
+}
+
+/** Checks that an entity has the properties of this body whose JSON determines their type. */
+function assertStores(answer: HttpAnswer, body: string | Uint8Array): void {
+  assert.equal(answer.status, 200, String(answer));
+  const entity = answer.json() as Record<string, unknown>;
+  const sent: Record<string, unknown> = JSON.parse(Buffer.from(body as string).toString());
+  for (const [name, value] of Object.entries(sent)) {
+    if (/@|^odata\.|^(PartitionKey|RowKey|Timestamp)$/.test(name) || `${name}@odata.type` in sent) {
+      continue;
+    }
+    assert.deepEqual(entity[name], value ?? undefined, name);
+  }
 }
 
 /** Success, or a refusal in a form of the service. 501 means that a known feature is missing. */
