@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
+import { isTableError } from "./errors.ts";
 import { type ConnectOptions, connect, type DatabaseEvent, entity, f, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
-import { isRefusal } from "./ports/port-error.ts";
 import { createWorker, type Handler, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { type Clock, unlessAborted } from "./store/clock.ts";
@@ -254,7 +254,7 @@ describe("a queue worker and its signal", () => {
     await worker.createQueues();
     await sendMessage(db, "work", { kind: "slow", key: "k", body: null });
     await worker.drain();
-    assert.ok(isRefusal(outcome, 400), String(outcome));
+    assert.ok(isTableError(outcome, "conflict"), String(outcome));
     assert.equal(await db.open(Employee).get({ id: 1 }), undefined);
   });
 
