@@ -56,7 +56,7 @@ const ROUNDS_MAX = 5;
  *     old entries       #getOwn
  *   4 commit the base   write.ts, commitSteps     pending and stale entries,     makes them live, deletes the
  *                                                 orphaned old ones              old ones once settled
- *   5 finish new,       #finish, #release         old entries that were too      deletes them once settled
+ *   5 finish new,       #finish, #release         the message, old entries too   deletes them once settled
  *     release old ones                            young to be released
  *   6 take the message  Tripwire.done             nothing
  *     back
@@ -68,7 +68,8 @@ const ROUNDS_MAX = 5;
  * In `inline` mode there are no steps 2 and 6, and what is left is found by the scrub (index-scrub.ts), which calls
  * `reconcile` too. In `queued` mode there are no steps 3 and 5, and step 6 makes the message visible instead.
  *
- * An entry is therefore never missing: surplus entries may exist, which readers see through and repairs remove.
+ * So, except in `queued` mode, an entry is never missing. Surplus entries may exist, which readers see through and
+ * repairs remove.
  *
  * The settle rule: the only dangerous act is to delete an entry or to take a unique one over. It is done only
  * when the entry was untouched for `settleMs` by the service's clock, and on condition of the ETag that was
