@@ -29,15 +29,15 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 17_167,
-  everything: 65_986,
+  everything: 66_336,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3749,
-  "index-scrub.ts": 3213,
+  "index-life-cycle.ts": 3762,
+  "index-scrub.ts": 3273,
   "list-index.ts": 5045,
-  "logs.ts": 3118,
-  "remote-index.ts": 4366,
+  "logs.ts": 3141,
+  "remote-index.ts": 4419,
   "remote-list.ts": 3866,
-  "sharded-build.ts": 3987,
+  "sharded-build.ts": 4005,
 };
 /**
  * Nothing may exceed either by more. Node's own zlib, the system's and those of other processors search for
