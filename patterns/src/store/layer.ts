@@ -43,15 +43,14 @@ export function layered<Port extends object>(
 export type ByMs = () => number | Promise<number>;
 
 /** The argument that holds the `Deadline` of the writes that can be bounded in time. */
-const OPTIONS_AT: Readonly<Record<string, number>> = {
-  "tables.commit": 2,
-  "blobs.put": 3,
-  "blobs.delete": 2,
+const OPTIONS_AT: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  tables: { commit: 2 },
+  blobs: { put: 3, delete: 2 },
 };
 
 /** The deadline among the call's arguments. */
 export function deadlineOf({ port, method, args }: PortCall): Deadline {
-  const at = OPTIONS_AT[`${port}.${method}`];
+  const at = OPTIONS_AT[port]?.[method];
   return at === undefined ? {} : Object(args[at]);
 }
 
@@ -62,7 +61,7 @@ export function sendByMs(call: PortCall): number {
 
 /** The arguments of the call with `deadline`, where they can hold one. */
 function argsWith({ port, method, args }: PortCall, deadline: Deadline): readonly unknown[] {
-  const at = OPTIONS_AT[`${port}.${method}`];
+  const at = OPTIONS_AT[port]?.[method];
   if (at === undefined) return args;
   return Object.assign([...args], { [at]: { ...Object(args[at]), ...deadline } });
 }
@@ -92,9 +91,10 @@ export function inTime(clock: Clock, byMs: ByMs): Layer {
  * @throws PortError after the deadline.
  */
 export function argsInTime(clock: Clock, call: PortCall): readonly unknown[] {
-  const leftMs = sendByMs(call) - clock.now();
+  const byMs = sendByMs(call);
+  if (byMs === Number.POSITIVE_INFINITY) return call.args;
+  const leftMs = byMs - clock.now();
   if (!(leftMs >= 0)) throw tooLate();
-  if (leftMs === Number.POSITIVE_INFINITY) return call.args;
   const { timeoutS = leftMs } = deadlineOf(call);
   return argsWith(call, { timeoutS: Math.min(timeoutS, Math.floor(leftMs / 1000)) || 1 });
 }
