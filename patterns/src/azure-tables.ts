@@ -56,11 +56,8 @@ export function azureTables(
   return new AzureTables(service, options);
 }
 
-/** The client passes these parameters on to the service but does not declare them. */
-type WriteOptions = Parameters<TableClient["createEntity"]>[1] & {
-  readonly timeout?: number;
-  readonly requestId?: string;
-};
+/** The client passes the id on to the service but does not declare it. */
+type WriteOptions = Parameters<TableClient["createEntity"]>[1] & { readonly requestId?: string };
 
 type Pipeline = TableServiceClient["pipeline"];
 type Policy = Parameters<Pipeline["addPolicy"]>[0];
@@ -88,7 +85,7 @@ class AzureTables implements TablesPort {
     this.profile = profileOf(options.profile ?? "azure");
   }
 
-  async get(
+  get(
     table: string,
     key: EntityKey,
     { select }: ReadOptions = {},
@@ -200,7 +197,7 @@ class AzureTables implements TablesPort {
     { timeoutS }: Deadline,
   ): Promise<string | undefined> {
     const client = this.#client(table);
-    const options: WriteOptions = timeoutS === undefined ? {} : { timeout: timeoutS };
+    const options: WriteOptions = { requestOptions: timedOptions(timeoutS) };
     const { partitionKey, rowKey } = mutation;
     if (mutation.kind === "delete") {
       await client.deleteEntity(partitionKey, rowKey, { etag: mutation.ifMatch, ...options });
@@ -232,11 +229,10 @@ class AzureTables implements TablesPort {
     let answer: Answer | undefined;
     const options: WriteOptions = {
       requestId,
-      requestOptions: RAW_ANSWER,
+      requestOptions: { ...RAW_ANSWER, ...timedOptions(timeoutS) },
       onResponse: (got) => {
         answer = got;
       },
-      ...(timeoutS !== undefined && { timeout: timeoutS }),
     };
     const body = transactionBody(this.#service.url, table, mutations, requestId);
     this.#transactions.set(requestId, body);
@@ -250,7 +246,7 @@ class AzureTables implements TablesPort {
     return mutations.map(({ kind }, i) => (kind === "delete" ? undefined : etags[i]));
   }
 
-  /** A client for the table, with the same pipeline and a policy for transactions in it. */
+  /** A client for the table, with the same pipeline and a policy for writes in it. */
   #client(table: string): TableClient {
     const known = this.#clients.get(table);
     if (known) return known;
@@ -258,16 +254,16 @@ class AzureTables implements TablesPort {
     const policies = this.#pipeline
       .getOrderedPolicies()
       .flatMap((policy) =>
-        policy.name === "serializationPolicy" ? [policy, this.#bodyPolicy()] : [policy],
+        policy.name === "serializationPolicy" ? [policy, this.#writePolicy()] : [policy],
       );
     putPolicies(client.pipeline, policies);
     this.#clients.set(table, client);
     return client;
   }
 
-  #bodyPolicy(): Policy {
+  #writePolicy(): Policy {
     return {
-      name: "rowhouseTransactionBody",
+      name: "rowhouseWrite",
       sendRequest: (request, next) => {
         const { headers } = request;
         const id = headers.get("x-ms-client-request-id") ?? "";
@@ -282,10 +278,23 @@ class AzureTables implements TablesPort {
           headers.set("Content-Type", `multipart/mixed; boundary=batch_${id}`);
           headers.delete("Prefer");
         }
+        const timeoutS = headers.get(TIMEOUT);
+        if (timeoutS !== undefined) {
+          headers.delete(TIMEOUT);
+          request.url += `${request.url.includes("?") ? "&" : "?"}timeout=${timeoutS}`;
+        }
         return next(request);
       },
     };
   }
+}
+
+/** The header in which the client hands the time limit of a write to our policy. It is never sent. */
+const TIMEOUT = "rowhouse-timeout";
+
+/** The client would put the time limit into the URL too, but its way costs 3 % of an index build's CPU. */
+function timedOptions(timeoutS: number | undefined) {
+  return timeoutS === undefined ? {} : { customHeaders: { [TIMEOUT]: String(timeoutS) } };
 }
 
 /**

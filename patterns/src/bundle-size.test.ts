@@ -28,9 +28,9 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * shrinks, because the core then contains less that is similar and compresses well.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 17_167,
-  everything: 66_336,
-  "azure-tables.ts": 3670,
+  core: 17_298,
+  everything: 66_634,
+  "azure-tables.ts": 3774,
   "index-life-cycle.ts": 3762,
   "index-scrub.ts": 3273,
   "list-index.ts": 5045,

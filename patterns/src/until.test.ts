@@ -7,7 +7,7 @@ import { indexRepairs } from "./index-repairs.ts";
 import { createWorker, type Handler, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { type Clock, unlessAborted } from "./store/clock.ts";
-import { slotsOf } from "./store/limit.ts";
+import { inSlots, Slots } from "./store/limit.ts";
 import { FakeClock, intercept, memory, withFaults } from "./testing.ts";
 
 const Employee = entity("Employee", {
@@ -63,23 +63,23 @@ function pushBack(after = 0) {
 
 describe("a database until a signal", () => {
   it("ends a wait for a slot immediately, and gives the slot to the next in line", async () => {
-    const slots = slotsOf(1, new FakeClock());
+    const slots = new Slots(1, new FakeClock());
     const controller = new AbortController();
     const ran: string[] = [];
     let finish = () => {};
-    const first = slots(() => new Promise<void>((resolve) => (finish = resolve)));
-    const second = slots(async () => ran.push("second"), controller.signal);
-    const third = slots(async () => ran.push("third"));
+    const first = inSlots([slots], () => new Promise<void>((resolve) => (finish = resolve)));
+    const second = inSlots([slots], async () => ran.push("second"), controller.signal);
+    const third = inSlots([slots], async () => ran.push("third"));
     controller.abort(gone);
     await assert.rejects(second, isGone);
     finish();
     await Promise.all([first, third]);
     assert.deepEqual(ran, ["third"]);
     await assert.rejects(
-      slots(async () => ran.push("late"), controller.signal),
+      inSlots([slots], async () => ran.push("late"), controller.signal),
       isGone,
     );
-    assert.equal(await slots(async () => "free"), "free");
+    assert.equal(await inSlots([slots], async () => "free"), "free");
   });
 
   it("shares the slots of its parent database", async () => {

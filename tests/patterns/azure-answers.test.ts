@@ -128,6 +128,27 @@ describe("the official clients as ports", () => {
     }
   });
 
+  it("send the time limit of a single write in its URL alone", async () => {
+    standIn.answer = { status: 204, headers: { etag: 'W/"1"' }, body: "" };
+    const properties = { a: text("b") };
+    for (const mutation of [
+      insert("a"),
+      { kind: "insertOrMerge", ...key, properties },
+      { kind: "merge", ...key, properties, ifMatch: "*" },
+      { kind: "delete", ...key, ifMatch: "*" },
+    ] as const) {
+      await standIn.tables().commit("T", [mutation], { timeoutS: 7 });
+      assert.match(standIn.last.url ?? "", /[?&]timeout=7$/);
+      const names = Object.keys(standIn.last.headers);
+      assert.deepEqual(
+        names.filter((name) => /timeout/.test(name)),
+        [],
+      );
+      await standIn.tables().commit("T", [mutation]);
+      assert.doesNotMatch(standIn.last.url ?? "", /timeout/);
+    }
+  });
+
   it("treat a transaction with missing answers as unanswered", async () => {
     const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
     const part = '--changesetresponse_1\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n\r\n';

@@ -120,6 +120,14 @@ export function inspectedFor({ headers }: Answer): number | undefined {
 }
 
 export function dateOf({ headers }: Answer): number | undefined {
-  const ms = Date.parse(headers.get("date") ?? "");
-  return Number.isNaN(ms) ? undefined : ms;
+  const date = headers.get("date") ?? "";
+  if (date !== lastDate) {
+    lastDate = date;
+    lastDateMs = Date.parse(date);
+  }
+  return Number.isNaN(lastDateMs) ? undefined : lastDateMs;
 }
+
+/** All answers of one second have the same date. */
+let lastDate = "";
+let lastDateMs = Number.NaN;

@@ -283,8 +283,9 @@ export class RemoteEntries implements EntryKeeper {
       if (!(await this.#writeIfCurrent({ kind: "insert", ...key, properties }))) return "again";
       // The base may have changed since, by a writer that did not see our entry. A later writer sees it and
       // maintains it.
-      const now = await this.baseAt(stored);
-      return now.stored?.etag === stored.etag ? "done" : "again";
+      const { database, entity } = this.#context;
+      const now = await database.tables.get(entity.table, keyOf(stored));
+      return now?.etag === stored.etag ? "done" : "again";
     }
     const obstacle = await this.#obstacle(key, stored, entry);
     if (obstacle) return obstacle;

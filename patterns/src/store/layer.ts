@@ -22,19 +22,28 @@ export function layered<Port extends object>(
   port: Port,
   ...layers: readonly Layer[]
 ): Port {
+  const methods = new Map<unknown, { readonly member: unknown; readonly through: unknown }>();
   return new Proxy(port, {
     get(target, method) {
       const member: unknown = Reflect.get(target, method, target);
       if (typeof member !== "function" || typeof method !== "string") return member;
-      return (...args: unknown[]) => {
-        // In an async function, so that a port that throws rejects instead.
-        const send: Send = async (args) => await member.apply(target, args);
-        const through =
-          (next: Send, layer: Layer): Send =>
-          (args = []) =>
-            layer({ port: name, method, args }, (others = args) => next(others));
-        return layers.reduceRight(through, send)(args);
+      const known = methods.get(method);
+      if (known?.member === member) return known.through;
+      const send = (args: readonly unknown[]): Promise<unknown> => {
+        try {
+          return Promise.resolve(member.apply(target, args));
+        } catch (error) {
+          return Promise.reject(error);
+        }
       };
+      const chain = layers.reduceRight<typeof send>(
+        (next, layer) => (args) =>
+          layer({ port: name, method, args }, (others = args) => next(others)),
+        send,
+      );
+      const through = (...args: unknown[]) => chain(args);
+      methods.set(method, { member, through });
+      return through;
     },
   });
 }
@@ -63,7 +72,9 @@ export function sendByMs(call: PortCall): number {
 function argsWith({ port, method, args }: PortCall, deadline: Deadline): readonly unknown[] {
   const at = OPTIONS_AT[port]?.[method];
   if (at === undefined) return args;
-  return Object.assign([...args], { [at]: { ...Object(args[at]), ...deadline } });
+  const others = args.slice();
+  others[at] = { ...Object(args[at]), ...deadline };
+  return others;
 }
 
 /**

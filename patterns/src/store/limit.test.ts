@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PortError } from "../ports/port-error.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
-import { mapBounded, type Slots, slotsOf } from "./limit.ts";
+import { inSlots, mapBounded, Slots } from "./limit.ts";
 
 const busy = () => new PortError("busy", { status: 503, code: "ServerBusy" });
 
@@ -15,39 +15,40 @@ async function width(slots: Slots): Promise<number> {
     await new Promise((resolve) => setImmediate(resolve));
     running--;
   };
-  await Promise.all(Array.from({ length: 100 }, () => slots(work)));
+  await Promise.all(Array.from({ length: 100 }, () => inSlots([slots], work)));
   return most;
 }
 
 describe("slots", () => {
   it("start at eight and double every two seconds, up to the limit", async () => {
     const clock = new FakeClock();
-    const slots = slotsOf(50, clock);
+    const slots = new Slots(50, clock);
     const widths: number[] = [];
     for (let i = 0; i < 5; i++) {
       widths.push(await width(slots));
       clock.advance(2000);
     }
     assert.deepEqual(widths, [8, 16, 32, 50, 50]);
-    assert.equal(await width(slotsOf(3, clock)), 3);
+    assert.equal(await width(new Slots(3, clock)), 3);
   });
 
   it("halve when the service pushes back, then grow by one each quiet second", async () => {
     const clock = new FakeClock();
-    const slots = slotsOf(64, clock);
+    const slots = new Slots(64, clock);
     clock.advance(20_000);
     assert.equal(await width(slots), 64);
-    await assert.rejects(slots(() => Promise.reject(busy())));
+    await assert.rejects(inSlots([slots], () => Promise.reject(busy())));
     assert.equal(await width(slots), 32);
     clock.advance(3000);
     assert.equal(await width(slots), 35);
-    for (let i = 0; i < 10; i++) await assert.rejects(slots(() => Promise.reject(busy())));
+    for (let i = 0; i < 10; i++)
+      await assert.rejects(inSlots([slots], () => Promise.reject(busy())));
     assert.equal(await width(slots), 1);
   });
 
   it("grow on when the clock is set back", async () => {
     const clock = new FakeClock();
-    const slots = slotsOf(16, clock);
+    const slots = new Slots(16, clock);
     clock.advance(-3_600_000);
     assert.equal(await width(slots), 8);
     clock.advance(2000);
@@ -55,12 +56,12 @@ describe("slots", () => {
   });
 
   it("ignore other refusals, and run work in order", async () => {
-    const slots = slotsOf(1, new FakeClock());
+    const slots = new Slots(1, new FakeClock());
     const refusal = new PortError("taken", { status: 409, code: "EntityAlreadyExists" });
     const order: number[] = [];
     await Promise.allSettled(
       [1, 2, 3].map((i) =>
-        slots(async () => {
+        inSlots([slots], async () => {
           order.push(i);
           throw refusal;
         }),

@@ -15,52 +15,96 @@ const RAMP_START = 8;
 const RAMP_STEP_MS = 2000;
 const QUIET_STEP_MS = 1000;
 
-/** Runs `work` when a slot is free. A signal ends the wait, not the work. */
-export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
-
 /**
  * Slots, given out in the order of arrival. Their number starts low and doubles while all is well, because the
  * service throttles spikes until it has rebalanced. It halves when the service pushes back, then grows by one
  * in each quiet second.
  */
-export function slotsOf(max: number, clock: Clock): Slots {
-  const waiting: (() => void)[] = [];
-  let taken = 0;
-  let open = Math.min(max, RAMP_START);
-  let changedAt = clock.now();
-  let isRamping = true;
+export class Slots {
+  readonly #max: number;
+  readonly #clock: Clock;
+  readonly #waiting: (() => void)[] = [];
+  #taken = 0;
+  #open: number;
+  #changedAt: number;
+  #isRamping = true;
 
-  const isFree = () => {
-    const step = isRamping ? RAMP_STEP_MS : QUIET_STEP_MS;
-    // If the clock was set back, growth must not stop until it has caught up.
-    changedAt = Math.min(changedAt, clock.now());
-    for (; open < max && clock.now() - changedAt >= step; changedAt += step) {
-      open = Math.min(max, isRamping ? open * 2 : open + 1);
-    }
-    return taken < open;
-  };
-  const turn = (go: () => void) => {
-    waiting.push(go);
-    return () => waiting.splice(waiting.indexOf(go), 1);
-  };
-  return async (work, signal) => {
+  constructor(max: number, clock: Clock) {
+    this.#max = max;
+    this.#clock = clock;
+    this.#open = Math.min(max, RAMP_START);
+    this.#changedAt = clock.now();
+  }
+
+  /** Whether nobody has a slot or waits for one. */
+  get isUnused(): boolean {
+    return this.#taken === 0;
+  }
+
+  /** Takes a slot, or waits for one until the signal is aborted. A taken slot must be given back. */
+  take(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
-    if (isFree()) taken++;
-    else await unlessAborted(turn, signal);
-    try {
-      signal?.throwIfAborted();
-      return await work();
-    } catch (error) {
-      if (isPushback(error)) {
-        isRamping = false;
-        open = Math.max(1, open >> 1);
-        changedAt = clock.now();
-      }
-      throw error;
-    } finally {
-      for (taken--; isFree() && waiting.length > 0; taken++) waiting.shift()!();
+    if (!this.#isFree()) return unlessAborted((go) => this.#wait(go), signal);
+    this.#taken++;
+    return undefined;
+  }
+
+  /** @param error what the work in the slot threw, if it did */
+  giveBack(error: unknown): void {
+    if (isPushback(error)) {
+      this.#isRamping = false;
+      this.#open = Math.max(1, this.#open >> 1);
+      this.#changedAt = this.#clock.now();
     }
-  };
+    this.#taken--;
+    while (this.#waiting.length > 0 && this.#isFree()) {
+      this.#taken++;
+      this.#waiting.shift()!();
+    }
+  }
+
+  #wait(go: () => void): () => void {
+    this.#waiting.push(go);
+    return () => this.#waiting.splice(this.#waiting.indexOf(go), 1);
+  }
+
+  #isFree(): boolean {
+    if (this.#open < this.#max) this.#grow(this.#clock.now());
+    return this.#taken < this.#open;
+  }
+
+  #grow(now: number): void {
+    const stepMs = this.#isRamping ? RAMP_STEP_MS : QUIET_STEP_MS;
+    // If the clock was set back, growth must not stop until it has caught up.
+    this.#changedAt = Math.min(this.#changedAt, now);
+    for (; this.#open < this.#max && now - this.#changedAt >= stepMs; this.#changedAt += stepMs) {
+      this.#open = Math.min(this.#max, this.#isRamping ? this.#open * 2 : this.#open + 1);
+    }
+  }
+}
+
+/** Runs `work` in a slot of each, taken in their order. A signal ends the waits, not the work. */
+export async function inSlots<Result>(
+  slots: readonly Slots[],
+  work: () => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  let taken = 0;
+  let failure: unknown;
+  try {
+    for (; taken < slots.length; taken++) {
+      const turn = slots[taken]!.take(signal);
+      // A slot that is free costs no turn.
+      if (turn) await turn;
+    }
+    signal?.throwIfAborted();
+    return await work();
+  } catch (error) {
+    failure = error;
+    throw error;
+  } finally {
+    while (taken > 0) slots[--taken]!.giveBack(failure);
+  }
 }
 
 /**
@@ -73,22 +117,18 @@ export function limiter(
 ): (signal: AbortSignal | undefined) => Layer {
   const { account: max = 64, partition: partitionMax = 8 } = options;
   assertSome("The limit", { "limit.account": max, "limit.partition": partitionMax });
-  const account = slotsOf(max, clock);
-  const partitions = new Map<string, { readonly run: Slots; users: number }>();
+  const account = new Slots(max, clock);
+  const partitions = new Map<string, Slots>();
   return (signal) => async (call, request) => {
     const send = () => request(argsInTime(clock, call));
     const id = partitionOf(call);
-    if (id === undefined) return account(send, signal);
-    const partition = partitions.get(id) ?? {
-      run: slotsOf(partitionMax, clock),
-      users: 0,
-    };
+    if (id === undefined) return inSlots([account], send, signal);
+    const partition = partitions.get(id) ?? new Slots(partitionMax, clock);
     partitions.set(id, partition);
-    partition.users++;
     try {
-      return await partition.run(() => account(send, signal), signal);
+      return await inSlots([partition, account], send, signal);
     } finally {
-      if (--partition.users === 0) partitions.delete(id);
+      if (partition.isUnused) partitions.delete(id);
     }
   };
 }
