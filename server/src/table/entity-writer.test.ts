@@ -206,6 +206,28 @@ describe("the JSON of a list", () => {
     });
   }
 
+  it("has row keys of all lengths next to each other, at times of all lengths", () => {
+    // The longest ones make heads that are too long to be repeated.
+    const rowKeys = ["1", "10", "", "é".repeat(500), "2", "x".repeat(512), "é".repeat(400), "3"];
+    for (const level of LEVELS) {
+      for (const micros of [MICROS, MICROS + 1, MICROS + 10, MICROS + 2]) {
+        const entities = rowKeys.map((rowKey) => ({ partitionKey: "p", rowKey, properties: [] }));
+        const { value } = JSON.parse(
+          text(
+            list(
+              level,
+              entities.map((entity) => encodeRecord(decoded(entity), micros)),
+            ),
+          ),
+        );
+        assert.deepEqual(
+          value.map((entity: unknown) => pick(entity, ["RowKey", "Timestamp"])),
+          rowKeys.map((rowKey) => [rowKey, timestamp(micros)]),
+        );
+      }
+    }
+  });
+
   it("equals a plain rendering of its entities at every level, whatever their order", () => {
     // Keys and times are close together, so that heads partly repeat.
     const stamps = fc.oneof(

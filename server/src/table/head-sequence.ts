@@ -1,30 +1,28 @@
 import { writeTwoDigits } from "@rowhouse/protocol/date-time";
+import { copyBytes } from "@rowhouse/protocol/json-value";
+import { BeginningViews } from "../byte-views.ts";
 import { type EntityHead, ETAG_END, PARTITION_KEY, ROW_KEY, TIMESTAMP } from "./entity-head.ts";
 import type { RecordView } from "./record-view.ts";
 
 /**
  * The heads of the entities in a list, and in later lists of the same form, at nometadata and
- * minimalmetadata. While the partition, the day and all lengths stay the same, each head is the
- * previous one with another row key and time of day. Changing those and copying the text takes 90
- * ns; writing a head from its parts takes 290, three times the copying of 1 KB of properties.
- * Entities of one transaction share their Timestamp: if it is unchanged, the head takes half of the
- * 90 ns.
+ * minimalmetadata. While the partition and the day stay the same, each head is the previous one with
+ * another row key and time of day. Changing those takes 90 ns, or half of that in a transaction,
+ * whose entities share their Timestamp; writing a head from its parts takes 290, three times the
+ * copying of 1 KB of properties.
  *
- * A Timestamp has from no to six digits after its second, without trailing zeros. So there are seven
- * texts: of entities written one by one, a tenth has a digit less than the others.
+ * A Timestamp has up to six digits after its second, without trailing zeros. So there are seven
+ * texts: entities written one by one have a digit less now and then.
  */
 export class HeadSequence {
   readonly #head: EntityHead;
-  readonly #texts: readonly HeadText[];
-  #last: HeadText;
+  readonly #isBare: boolean;
+  readonly #texts: (HeadText | undefined)[] = [];
+  #last: HeadText | undefined;
 
   constructor(head: EntityHead, level: "nometadata" | "minimalmetadata") {
     this.#head = head;
-    this.#texts = Array.from(
-      { length: FRACTION_DIGITS_MAX + 1 },
-      (_, digits) => new HeadText(digits, level === "nometadata"),
-    );
-    this.#last = this.#texts[0]!;
+    this.#isBare = level === "nometadata";
   }
 
   /**
@@ -33,10 +31,10 @@ export class HeadSequence {
    */
   repeat(view: RecordView): Uint8Array | undefined {
     const micros = view.timestampMicros;
-    if (micros === this.#last.micros) return this.#last.withRowKey(view);
+    if (micros === this.#last?.micros) return this.#last.withRowKey(view);
     const time = timeOf(micros);
-    const text = this.#texts[time.digits]!;
-    if (!text.setTime(micros, time)) return undefined;
+    const text = this.#texts[time.digits];
+    if (!text?.setTime(micros, time)) return undefined;
     this.#last = text;
     return text.withRowKey(view);
   }
@@ -44,74 +42,64 @@ export class HeadSequence {
   /** Writes a head from its parts, and returns where it ends. */
   write(out: Uint8Array, at: number, view: RecordView): number {
     const end = this.#head.write(out, at, view);
+    if (end - at > TEXT_BYTES_MAX) return end;
     const micros = view.timestampMicros;
-    const time = timeOf(micros);
-    this.#last = this.#texts[time.digits]!;
-    this.#last.set(out.subarray(at, end), view, micros, time);
+    const { day, digits } = timeOf(micros);
+    const text = this.#texts[digits] ?? new HeadText(digits, this.#isBare);
+    text.set(out, at, end, view, micros, day);
+    this.#texts[digits] = text;
+    this.#last = text;
     return end;
   }
 }
 
 /** The last head whose Timestamp has this many digits after its second. */
 class HeadText {
-  /** Of the Timestamp, after its second. */
-  readonly #digits: number;
   readonly #isBare: boolean;
+  readonly #digits: number;
+  /** What the digits take, with their point. */
+  readonly #fractionBytes: number;
+  readonly #text = Buffer.allocUnsafe(TEXT_BYTES_MAX);
+  readonly #views = new BeginningViews(this.#text);
   /** The Timestamp in the text. */
   micros = Number.NaN;
-  #text: Uint8Array = new Uint8Array(0);
   #day = Number.NaN;
   #etagTimeAt = 0;
   #partitionKeyAt = 0;
   #partitionKeyEnd = 0;
   #rowKeyAt = 0;
   #rowKeyEnd = 0;
-  #timeAt = 0;
+  /** The part of the room that is in use. */
+  #head: Uint8Array = new Uint8Array(0);
 
   constructor(digits: number, isBare: boolean) {
-    this.#digits = digits;
     this.#isBare = isBare;
+    this.#digits = digits;
+    this.#fractionBytes = digits === 0 ? 0 : 1 + digits;
   }
 
-  /** The text with this row key; undefined if other keys are not as long, or the partition is another. */
-  withRowKey(view: RecordView): Uint8Array | undefined {
-    if (!this.#hasKeysLike(view)) return undefined;
-    const text = this.#text;
-    const { record, propertiesAt } = view;
-    for (let to = this.#rowKeyAt, from = view.rowKeyAt; from < propertiesAt; ) {
-      text[to++] = record[from++]!;
-    }
-    return text;
-  }
-
-  set(head: Uint8Array, view: RecordView, micros: number, { day }: TimeParts): void {
-    if (this.#text.length !== head.length) this.#text = new Uint8Array(head.length);
-    this.#text.set(head);
+  /** Copies a head from `bytes`. */
+  set(
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+    view: RecordView,
+    micros: number,
+    day: number,
+  ): void {
+    this.#head = this.#views.of(copyBytes(this.#text, 0, bytes, start, end));
     this.micros = micros;
     this.#day = day;
-    const fractionBytes = this.#digits === 0 ? 0 : 1 + this.#digits;
-    this.#timeAt = head.length - (TIME_TAIL_BYTES + fractionBytes);
-    this.#rowKeyEnd = this.#timeAt - TIMESTAMP_DATE_BYTES;
+    this.#rowKeyEnd =
+      this.#head.length - (TIMESTAMP_DATE_BYTES + TIME_TAIL_BYTES + this.#fractionBytes);
     this.#rowKeyAt = this.#rowKeyEnd - (view.propertiesAt - view.rowKeyAt);
     this.#partitionKeyEnd = this.#rowKeyAt - ROW_KEY.length;
     this.#partitionKeyAt = this.#partitionKeyEnd - (view.rowKeyAt - view.partitionKeyAt);
     this.#etagTimeAt =
-      this.#partitionKeyAt - PARTITION_KEY.length - (ETAG_TAIL_BYTES + fractionBytes);
+      this.#partitionKeyAt - PARTITION_KEY.length - (ETAG_TAIL_BYTES + this.#fractionBytes);
   }
 
-  #hasKeysLike({ record, partitionKeyAt, rowKeyAt, propertiesAt }: RecordView): boolean {
-    const text = this.#text;
-    const end = this.#partitionKeyEnd;
-    if (propertiesAt - rowKeyAt !== this.#rowKeyEnd - this.#rowKeyAt) return false;
-    if (rowKeyAt - partitionKeyAt !== end - this.#partitionKeyAt) return false;
-    // Backwards: keys differ at the end more often than at the beginning.
-    for (let i = 1; i <= rowKeyAt - partitionKeyAt; i++) {
-      if (text[end - i] !== record[rowKeyAt - i]) return false;
-    }
-    return true;
-  }
-
-  /** Writes the time of day in both places. @returns whether the day is that of the text */
+  /** Writes the time of day in both places. @returns whether the text is of this day */
   setTime(micros: number, { second, day, fraction }: TimeParts): boolean {
     if (day !== this.#day) return false;
     this.micros = micros;
@@ -119,7 +107,7 @@ class HeadText {
     const secondOfDay = second - day * SECONDS_PER_DAY;
     const minutes = (secondOfDay / 60) | 0;
     const hour = (minutes / 60) | 0;
-    const at = this.#timeAt;
+    const at = this.#rowKeyEnd + TIMESTAMP_DATE_BYTES;
     writeTwoDigits(text, at, hour);
     writeTwoDigits(text, at + 3, minutes % 60);
     writeTwoDigits(text, at + 6, secondOfDay % 60);
@@ -130,6 +118,41 @@ class HeadText {
     writeTwoDigits(text, etagAt + 5, minutes % 60);
     writeTwoDigits(text, etagAt + 10, secondOfDay % 60);
     writeDigits(text, etagAt + 13, fraction, this.#digits);
+    return true;
+  }
+
+  /** The text with the row key; undefined in another partition, and if the row key is too long. */
+  withRowKey(view: RecordView): Uint8Array | undefined {
+    if (!this.#isOfPartition(view)) return undefined;
+    const text = this.#text;
+    const { record, rowKeyAt, propertiesAt } = view;
+    const rowKeyEnd = this.#rowKeyAt + propertiesAt - rowKeyAt;
+    if (rowKeyEnd !== this.#rowKeyEnd && !this.#moveTimestamp(rowKeyEnd)) return undefined;
+    for (let to = this.#rowKeyAt, from = rowKeyAt; from < propertiesAt; ) {
+      text[to++] = record[from++]!;
+    }
+    return this.#head;
+  }
+
+  #isOfPartition({ record, partitionKeyAt, rowKeyAt }: RecordView): boolean {
+    const text = this.#text;
+    const end = this.#partitionKeyEnd;
+    if (rowKeyAt - partitionKeyAt !== end - this.#partitionKeyAt) return false;
+    // Backwards: keys differ at the end more often than at the beginning.
+    for (let i = 1; i <= rowKeyAt - partitionKeyAt; i++) {
+      if (text[end - i] !== record[rowKeyAt - i]) return false;
+    }
+    return true;
+  }
+
+  /** Makes room for another row key. @returns whether there is enough */
+  #moveTimestamp(rowKeyEnd: number): boolean {
+    const { length } = this.#head;
+    const end = length + rowKeyEnd - this.#rowKeyEnd;
+    if (end > TEXT_BYTES_MAX) return false;
+    this.#text.copyWithin(rowKeyEnd, this.#rowKeyEnd, length);
+    this.#rowKeyEnd = rowKeyEnd;
+    this.#head = this.#views.of(end);
     return true;
   }
 }
@@ -160,6 +183,8 @@ function writeDigits(out: Uint8Array, at: number, value: number, digits: number)
   }
 }
 
+/** Longer heads are written from their parts. */
+const TEXT_BYTES_MAX = 1024;
 const SECONDS_PER_DAY = 86_400;
 const FRACTION_DIGITS_MAX = 6;
 /** From the closing quote of the RowKey to the hour. */
