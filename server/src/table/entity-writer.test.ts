@@ -264,6 +264,49 @@ describe("the JSON of a list", () => {
   });
 });
 
+describe("a list with $select", () => {
+  const CONTEXT = /"odata\.metadata":"[^"]*",?/;
+
+  it("has each entity as it would be alone, whatever is selected and in whatever order", () => {
+    const names = ["PartitionKey", "RowKey", "Timestamp", "A", "B", "C", "missing"];
+    const selects = fc.oneof(
+      fc.shuffledSubarray(names, { minLength: 1 }),
+      fc
+        .shuffledSubarray(names.slice(3))
+        .map((rest) => ["PartitionKey", "RowKey", "Timestamp", ...rest]),
+    );
+    const entities = fc.record({
+      PartitionKey: fc.constantFrom("p", "q"),
+      RowKey: fc.constantFrom("1", "2", "10", "é".repeat(500)),
+      A: fc.constantFrom("", "a", "long".repeat(20)),
+      B: fc.integer(),
+      C: fc.date({ noInvalidDate: true, min: new Date(0), max: new Date(4e12) }),
+    });
+    const stamps = fc.integer({ min: MICROS, max: MICROS + 20 });
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(entities, stamps), { maxLength: 8 }),
+        selects,
+        fc.constantFrom(...LEVELS),
+        fc.boolean(),
+        (pairs, select, level, isSparse) => {
+          const records = pairs.map(([{ A, B, C, ...keys }, micros], i) => {
+            const properties = isSparse && i % 2 === 1 ? { B, A } : { A, B, C };
+            const annotations = { "C@odata.type": "Edm.DateTime" };
+            const json = JSON.stringify({ ...keys, ...annotations, ...properties });
+            return encodeRecord(decodeEntity(Buffer.from(json)), micros);
+          });
+          const alone = records.map((record) =>
+            text(entityJson(record, PLACE, level, select)).replace(CONTEXT, ""),
+          );
+          const [, entities] = text(list(level, records, select)).split('"value":');
+          assert.equal(entities, `[${alone}]}`);
+        },
+      ),
+    );
+  });
+});
+
 /** The service's representation of an entity, produced in the plainest way. */
 function expectedMembers(entity: RandomEntity, micros: number, level: MetadataLevel): string {
   const { partitionKey, rowKey, properties } = entity;

@@ -61,19 +61,15 @@ function loneHead(
  */
 export class EntityListWriter {
   readonly #level: MetadataLevel;
-  readonly #head: EntityHead;
-  readonly #sequence: HeadSequence | undefined;
-  readonly #projection: Projection | undefined;
+  readonly #form: ListForm;
   readonly #page = takePage();
   #at = 0;
   #isEmpty = true;
 
   constructor(place: EntityPlace, level: MetadataLevel, select: readonly string[] | undefined) {
-    const { head, opening, sequence } = listForm(place, level, select);
     this.#level = level;
-    this.#head = head;
-    this.#sequence = sequence;
-    this.#projection = select && new Projection(select, level);
+    this.#form = listForm(place, level, select);
+    const { opening } = this.#form;
     this.#page.reserve(HEAD_ROOM_BYTES, opening.length);
     this.#at = append(this.#page.bytes, HEAD_ROOM_BYTES, opening);
   }
@@ -84,21 +80,40 @@ export class EntityListWriter {
   }
 
   add(view: RecordView): void {
-    this.#page.reserve(this.#at, 1 + entityBytesMax(this.#head, this.#projection, view));
+    const { head, projection } = this.#form;
+    this.#page.reserve(this.#at, 1 + entityBytesMax(head, projection, view));
     const body = this.#page.bytes;
     let at = this.#at;
     if (this.#isEmpty) this.#isEmpty = false;
     else body[at++] = COMMA;
-    this.#at = this.#projection
-      ? writeProjected(body, at, view, this.#level, this.#head, this.#projection)
+    this.#at = projection
+      ? this.#writeProjected(body, at, view, projection)
       : this.#writeWhole(body, at, view);
+  }
+
+  #writeProjected(out: Uint8Array, at: number, view: RecordView, projection: Projection): number {
+    const { head, sequence } = this.#form;
+    const level = this.#level;
+    if (!sequence) return writeProjected(out, at, view, level, head, projection);
+    if (!projection.beginsWithHead) {
+      const control = sequence.repeatControl(view);
+      // The whole head, so that later ones have something to repeat.
+      if (!control) sequence.write(out, at, view);
+      return writeProjected(out, at, view, level, control ?? head, projection);
+    }
+    const text = sequence.repeat(view);
+    const headEnd = text ? append(out, at, text) : sequence.write(out, at, view);
+    const end = projection.writeAfterHead(out, headEnd, view);
+    out[end] = CLOSING_BRACE;
+    return end + 1;
   }
 
   #writeWhole(out: Uint8Array, at: number, view: RecordView): number {
     const { record, propertiesAt } = view;
-    const head = this.#sequence?.repeat(view);
+    const { sequence } = this.#form;
+    const head = sequence?.repeat(view);
     if (head === undefined) {
-      const end = (this.#sequence ?? this.#head).write(out, at, view);
+      const end = (sequence ?? this.#form.head).write(out, at, view);
       return writeProperties(out, end, view, this.#level);
     }
     if (isBareOf(view, this.#level) || propertiesAt > head.length) {
@@ -123,15 +138,17 @@ export class EntityListWriter {
   }
 }
 
-/** The parts shared by lists with the same place and level. */
+/** The parts shared by lists with the same place, level and `$select`. */
 interface ListForm {
   readonly head: EntityHead;
   readonly sequence: HeadSequence | undefined;
+  readonly select: readonly string[] | undefined;
+  readonly projection: Projection | undefined;
   /** The text before the first entity. */
   readonly opening: Uint8Array;
 }
 
-/** The form of the last list without `$select`, like `lastHead`. */
+/** The form of the last list, like `lastHead`. */
 let lastList: ListForm | undefined;
 
 function listForm(
@@ -139,15 +156,21 @@ function listForm(
   level: MetadataLevel,
   select: readonly string[] | undefined,
 ): ListForm {
-  if (select === undefined && lastList?.head.isFor(place, level)) return lastList;
+  if (lastList?.head.isFor(place, level) && areSame(lastList.select, select)) return lastList;
   const head = new EntityHead(place, level, "");
-  const form = {
+  lastList = {
     head,
     sequence: level === "fullmetadata" ? undefined : new HeadSequence(head, level),
+    select,
+    projection: select && new Projection(select, level),
     opening: encoder.encode(`{${contextMember(place, level, "", select)}"value":[`),
   };
-  if (select === undefined) lastList = form;
-  return form;
+  return lastList;
+}
+
+function areSame(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.length === b.length && a.every((name, i) => name === b[i]);
 }
 
 /** `"odata.metadata":"…",` of one entity or, without a suffix, of a list; "" at nometadata. */
@@ -171,15 +194,18 @@ function entityBytesMax(
   return head.bytesMax(view) + view.record.length + (projection ? projection.bytesMax : 0);
 }
 
+/** @param control the control information, or the head that writes it */
 function writeProjected(
   out: Uint8Array,
   at: number,
   view: RecordView,
   level: MetadataLevel,
-  head: EntityHead,
+  control: EntityHead | Uint8Array,
   projection: Projection,
 ): number {
-  const end = projection.write(out, head.writeControl(out, at, view), view);
+  const membersAt =
+    control instanceof EntityHead ? control.writeControl(out, at, view) : append(out, at, control);
+  const end = projection.write(out, membersAt, view);
   if (level === "nometadata") out[at] = OPENING_BRACE;
   out[end] = CLOSING_BRACE;
   return end + 1;

@@ -30,13 +30,12 @@ export class HeadSequence {
    * through `write`.
    */
   repeat(view: RecordView): Uint8Array | undefined {
-    const micros = view.timestampMicros;
-    if (micros === this.#last?.micros) return this.#last.withRowKey(view);
-    const time = timeOf(micros);
-    const text = this.#texts[time.digits];
-    if (!text?.setTime(micros, time)) return undefined;
-    this.#last = text;
-    return text.withRowKey(view);
+    return this.#textAt(view.timestampMicros)?.withRowKey(view);
+  }
+
+  /** The control information of `view` with its brace, likewise. */
+  repeatControl(view: RecordView): Uint8Array | undefined {
+    return this.#textAt(view.timestampMicros)?.control;
   }
 
   /** Writes a head from its parts, and returns where it ends. */
@@ -50,6 +49,16 @@ export class HeadSequence {
     this.#texts[digits] = text;
     this.#last = text;
     return end;
+  }
+
+  /** The text with this Timestamp. */
+  #textAt(micros: number): HeadText | undefined {
+    if (micros === this.#last?.micros) return this.#last;
+    const time = timeOf(micros);
+    const text = this.#texts[time.digits];
+    if (!text?.setTime(micros, time)) return undefined;
+    this.#last = text;
+    return text;
   }
 }
 
@@ -69,8 +78,10 @@ class HeadText {
   #partitionKeyEnd = 0;
   #rowKeyAt = 0;
   #rowKeyEnd = 0;
-  /** The part of the room that is in use. */
+  /** The whole text. */
   #head: Uint8Array = new Uint8Array(0);
+  /** The text in front of the keys. */
+  control: Uint8Array = this.#head;
 
   constructor(digits: number, isBare: boolean) {
     this.#isBare = isBare;
@@ -95,8 +106,9 @@ class HeadText {
     this.#rowKeyAt = this.#rowKeyEnd - (view.propertiesAt - view.rowKeyAt);
     this.#partitionKeyEnd = this.#rowKeyAt - ROW_KEY.length;
     this.#partitionKeyAt = this.#partitionKeyEnd - (view.rowKeyAt - view.partitionKeyAt);
-    this.#etagTimeAt =
-      this.#partitionKeyAt - PARTITION_KEY.length - (ETAG_TAIL_BYTES + this.#fractionBytes);
+    const controlEnd = this.#partitionKeyAt - PARTITION_KEY.length;
+    this.control = this.#views.of(controlEnd);
+    this.#etagTimeAt = controlEnd - (ETAG_TAIL_BYTES + this.#fractionBytes);
   }
 
   /** Writes the time of day in both places. @returns whether the text is of this day */

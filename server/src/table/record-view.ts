@@ -74,9 +74,10 @@ export class RecordView implements EntityView {
     return ticksOfMicros(this.timestampMicros);
   }
 
-  find(name: Uint8Array): number {
+  /** @param hint where it is looked for first */
+  find(name: Uint8Array, hint = this.#hint): number {
     const { count } = this;
-    let index = this.#hint;
+    let index = hint;
     for (let tried = 0; tried < count; tried++, index++) {
       if (index >= count) index = 0;
       if (this.nameBytes(index) === name.length && this.#isNamed(index, name)) {
