@@ -15,6 +15,8 @@ const cases: Case[] = [
   ]),
   page(100, 100_000, [timesLessCpuThan("azurite", 15)]),
   page(1000, 100_000, [timesLessCpuThan("azurite", 15)]),
+  varied("entities of different lengths", undefined),
+  varied("two properties of entities of different lengths", "Name,Email"),
 ];
 
 function page(rows: number, entities: number, reaches: Reach[]): Case {
@@ -26,6 +28,19 @@ function page(rows: number, entities: number, reaches: Reach[]): Case {
     against: ["bare node:http", "raw LMDB", "azurite"],
     rows,
     reaches,
+  };
+}
+
+/** As in most real tables: neighbors do not have the same lengths. */
+function varied(what: string, selected: string | undefined): Case {
+  return {
+    name: `100 of 10000: ${what}`,
+    workload: { kind: "range-query", rows: 100, ...(selected && { selected }) },
+    dataset: { table: "varied10000", entities: 10_000, varied: true },
+    connections: 8,
+    against: ["bare node:http"],
+    rows: 100,
+    reaches: [throughputOf("bare node:http"), cpuOf("bare node:http")],
   };
 }
 

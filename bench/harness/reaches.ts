@@ -2,11 +2,11 @@ import type { Opponent, Reach } from "./case.ts";
 
 // The kinds of reaches that most questions use.
 
-export function throughputOf(limit: Opponent, atLeast: number): Reach {
+export function throughputOf(limit: Opponent, atLeast?: number): Reach {
   return {
     what: `throughput of ${limit}`,
     value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", limit),
-    atLeast,
+    ...(atLeast !== undefined && { atLeast }),
   };
 }
 

@@ -6,6 +6,8 @@
 export interface Dataset {
   readonly table: string;
   readonly entities: number;
+  /** Whether row keys and entities differ in length, as in most real tables. Default: no. */
+  readonly varied?: boolean;
 }
 
 export const PARTITION_ENTITIES = 10_000;
@@ -17,13 +19,20 @@ export function partitionKey(index: number): string {
   return `dept-${String(Math.floor(index / PARTITION_ENTITIES)).padStart(5, "0")}`;
 }
 
-export function rowKey(index: number): string {
-  return `emp-${String(index % PARTITION_ENTITIES).padStart(8, "0")}`;
+export function rowKey(index: number, { varied }: Pick<Dataset, "varied"> = {}): string {
+  const key = `emp-${String(index % PARTITION_ENTITIES).padStart(8, "0")}`;
+  return varied ? key + "-of-the-harbour".slice(0, (index * 7) % 16) : key;
 }
 
 /** The body of an insert. `row` replaces the row key that belongs to the number. */
 export function entityJson(index: number, row = rowKey(index)): string {
   return `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}",${propertiesJson(index)}}`;
+}
+
+/** The same with 0 to 400 bytes of text more. */
+export function variedJson(index: number): string {
+  const more = SENTENCE.repeat(6).slice(0, (index * 131) % 401);
+  return `${entityJson(index, rowKey(index, { varied: true })).slice(0, -1)},"More":"${more}"}`;
 }
 
 /** Without the keys, which are in the URL of an upsert. */

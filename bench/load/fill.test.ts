@@ -6,12 +6,16 @@ import { RequestWriter, type Target } from "./request-writer.ts";
 import { Requests } from "./requests.ts";
 import { Client } from "./workload.ts";
 
-const dataset = { table: "entities", entities: 40_000 };
 const target: Target = { service: "table", host: "h", port: 1, account: "a", keyBase64: "AAAA" };
 
 describe("a fill", () => {
-  for (const order of ["sorted", "scattered"] as const) {
-    it(`inserts every entity once and keeps each transaction within one partition, ${order}`, () => {
+  for (const [order, varied] of [
+    ["sorted", false],
+    ["scattered", false],
+    ["sorted", true],
+  ] as const) {
+    it(`inserts every entity once and keeps each transaction within one partition, ${order}${varied ? " and varied" : ""}`, () => {
+      const dataset = { table: "entities", entities: 40_000, varied };
       const requests = new Requests(new RequestWriter(target), dataset);
       const fill = createFill(requests, dataset, { order, firstTransaction: 0 });
       const keys = new Set<string>();
@@ -26,7 +30,7 @@ describe("a fill", () => {
       }
       assert.equal(keys.size, dataset.entities);
       for (let i = 0; i < dataset.entities; i++) {
-        assert.ok(keys.has(`${partitionKey(i)}/${rowKey(i)}`), `entity ${i}`);
+        assert.ok(keys.has(`${partitionKey(i)}/${rowKey(i, dataset)}`), `entity ${i}`);
       }
     });
   }

@@ -1,4 +1,4 @@
-import { type Dataset, entityJson, PARTITION_ENTITIES, scattered } from "./dataset.ts";
+import { type Dataset, entityJson, PARTITION_ENTITIES, scattered, variedJson } from "./dataset.ts";
 import { type Requests, TRANSACTION_ENTITIES, wholeTransaction } from "./requests.ts";
 import type { LoadOrder, Workload } from "./workload.ts";
 
@@ -12,11 +12,12 @@ export function createFill(
   { firstTransaction, order }: { firstTransaction: number; order: LoadOrder },
 ): Workload {
   const index = order === "sorted" ? (i: number) => i : scatteredIndex(dataset.entities);
+  const toJson = (i: number) => (dataset.varied ? variedJson(i) : entityJson(i));
   let next = firstTransaction;
   return {
     request() {
       const position = next++ * TRANSACTION_ENTITIES;
-      return requests.insertAll(TRANSACTION_ENTITIES, (i) => entityJson(index(position + i)));
+      return requests.insertAll(TRANSACTION_ENTITIES, (i) => toJson(index(position + i)));
     },
     answered: (_client, answer) =>
       wholeTransaction(answer, TRANSACTION_ENTITIES) ? "done" : "failed",

@@ -1,4 +1,5 @@
 import {
+  type Dataset,
   entityJson,
   PARTITION_ENTITIES,
   partitionKey,
@@ -29,9 +30,11 @@ export class Requests {
   readonly #writer: RequestWriter;
   readonly #table: string;
   readonly #entities: number;
+  readonly #dataset: Dataset;
 
-  constructor(writer: RequestWriter, dataset: { table: string; entities: number }) {
+  constructor(writer: RequestWriter, dataset: Dataset) {
     this.#writer = writer;
+    this.#dataset = dataset;
     this.#table = dataset.table;
     this.#entities = dataset.entities;
   }
@@ -40,14 +43,15 @@ export class Requests {
     return this.#writer.write("GET", this.path(index));
   }
 
-  /** `rows` neighboring entities from a random one on. */
-  range(client: Client, rows: number): string {
+  /** `rows` neighboring entities from a random one on, whole or the `selected` properties. */
+  range(client: Client, rows: number, selected?: string): string {
     const first = client.random(this.#entities);
     const start = Math.min(first % PARTITION_ENTITIES, PARTITION_ENTITIES - rows);
+    const row = (index: number) => rowKey(index, this.#dataset);
     const filter =
       `PartitionKey eq '${partitionKey(first)}' and ` +
-      `RowKey ge '${rowKey(start)}' and RowKey le '${rowKey(start + rows - 1)}'`;
-    return this.query(filter, `&$top=${rows}`);
+      `RowKey ge '${row(start)}' and RowKey le '${row(start + rows - 1)}'`;
+    return this.query(filter, `&$top=${rows}${selected ? `&$select=${selected}` : ""}`);
   }
 
   /** The first page of all entities. */

@@ -3,7 +3,7 @@ import type { ResponseReader } from "./response-reader.ts";
 /** A client's repeated operation; `workloads.ts` defines the requests of each kind. */
 export type WorkloadKind =
   | { readonly kind: "point-query" }
-  | { readonly kind: "range-query"; readonly rows: number }
+  | { readonly kind: "range-query"; readonly rows: number; readonly selected?: string }
   | { readonly kind: "partition-scan" }
   | { readonly kind: "table-scan" }
   | { readonly kind: "insert" }

@@ -23,7 +23,7 @@ export function createWorkload(kind: WorkloadKind, dataset: Dataset, target: Tar
     case "point-query":
       return single(200, (client) => requests.get(anyEntity(client)));
     case "range-query":
-      return single(200, (client) => requests.range(client, kind.rows));
+      return single(200, (client) => requests.range(client, kind.rows, kind.selected));
     case "partition-scan":
       return scan(requests, (client) => rareInPartition(anyEntity(client)));
     case "table-scan":
