@@ -27,6 +27,12 @@ it("A double prints with fifteen digits if they are exact, otherwise with sevent
   check(0.1 + 0.2, "0.30000000000000004");
   check(1 / 3, "0.33333333333333331");
   check(1234567890123456, "1.234567890123456E+15");
+  check(-2 / 3, "-0.66666666666666663");
+  check(0.02 / 3, "0.0066666666666666671");
+  check(0.1 + 0.7, "0.79999999999999993");
+  check(987654321.1234567, "987654321.12345672");
+  check(123456789.01234566, "123456789.01234566");
+  check(-500000000000000.06, "-500000000000000.06");
   check(12345678901234.5, "12345678901234.5");
   check(999999999999999.9, "999999999999999.88");
   check(Number.MAX_VALUE, "1.7976931348623157E+308");
@@ -43,6 +49,19 @@ it("A printed double reads back as the same number, and never as an Edm.Int32", 
       const fifteen = Number(value.toPrecision(15)) === value;
       assert.ok(digits.length <= (fifteen ? 16 : 17), text); // One may be the zero of `.0`.
     }),
+  );
+});
+
+it("A double of ordinary size prints the digits of its scientific notation", () => {
+  fc.assert(
+    fc.property(fc.double({ min: 1e-4, max: 1e15, maxExcluded: true, noNaN: true }), (value) => {
+      const fifteen = value.toExponential(14);
+      const exact = Number(fifteen) === value ? fifteen : value.toExponential(16);
+      const digits = exact.replace(/e.*/, "").replace(".", "").replace(/0+$/, "");
+      const printed = printDouble(value).replace(".", "").replace(/^0+/, "").replace(/0+$/, "");
+      assert.equal(printed, digits);
+    }),
+    { numRuns: 2000 },
   );
 });
 
