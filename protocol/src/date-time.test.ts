@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import {
+  comparePrinted,
   INSTANT_SECONDS_MAX,
   PROPERTY_SECONDS_MIN,
   parseDateTime,
@@ -121,6 +122,28 @@ describe("Parsing an instant", () => {
       fc.property(fc.bigInt({ min: 0n, max: TICKS_MAX }), (ticks) => {
         assert.equal(parseDateTime(printDateTime(ticks)), ticks);
       }),
+    );
+  });
+});
+
+describe("Printed instants", () => {
+  it("are in the order of their ticks", () => {
+    const ticks = fc.bigInt({ min: 0n, max: TICKS_MAX });
+    const distances = fc.constantFrom(0n, 1n, 9n, 10n, 5_000_000n, 10_000_000n, 864_000_000_000n);
+    fc.assert(
+      fc.property(
+        ticks,
+        fc.oneof(distances, ticks),
+        fc.constantFrom(1n, 10_000_000n),
+        (a, by, unit) => {
+          const first = (a / unit) * unit;
+          const other = (first + by) % TICKS_MAX;
+          const bytes = new TextEncoder().encode(`"${printDateTime(first)}"`);
+          const printed = new TextEncoder().encode(printDateTime(other));
+          const order = comparePrinted(bytes, 1, bytes.length - 1, printed);
+          assert.equal(Math.sign(order), first < other ? -1 : first > other ? 1 : 0);
+        },
+      ),
     );
   });
 });

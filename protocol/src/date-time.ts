@@ -32,6 +32,24 @@ export function ticksOfMicros(micros: number): bigint {
   return BigInt(micros) * 10n + BigInt(SECONDS_BEFORE_1970) * TICKS_PER_SECOND;
 }
 
+/**
+ * The order of two instants as `printDateTime` prints them: negative, 0 or positive. Only their
+ * fractions differ in length, and a `Z` stands where the shorter one ends.
+ */
+export function comparePrinted(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  printed: Uint8Array,
+): number {
+  for (let i = 0; i < end - start; i++) {
+    const a = bytes[start + i]!;
+    const b = printed[i]!;
+    if (a !== b) return a === LETTER_Z ? -1 : b === LETTER_Z ? 1 : a - b;
+  }
+  return 0;
+}
+
 /** `2020-01-01T00:00:00.5Z`: trailing zeros of the fraction are dropped, and an empty fraction too. */
 export function printDateTime(ticks: bigint): string {
   return print(Number(ticks / TICKS_PER_SECOND), Number(ticks % TICKS_PER_SECOND));

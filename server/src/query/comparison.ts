@@ -1,5 +1,6 @@
+import { printDateTime } from "@rowhouse/protocol/date-time";
 import type { ComparisonNode, ComparisonOperator, Literal } from "@rowhouse/protocol/filter-tree";
-import { encodeJsonString } from "@rowhouse/protocol/json-string";
+import { encodeJsonString, TextBound } from "@rowhouse/protocol/json-string";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityView } from "./entity-view.ts";
 
@@ -17,14 +18,14 @@ export const COST = { constant: 0, number: 2, key: 3, stored: 3, bigint: 4, byte
 
 /**
  * Compiles one comparison. The test finds the property and checks its type before it reads the
- * value; equality of strings is tested on the stored bytes.
+ * value; strings and dates are compared as they are stored.
  */
 export function compileComparison({ property, operator, literal }: ComparisonNode): Compiled {
   const accepted = ACCEPTED[operator];
   if (isSystemProperty(property)) return compileSystem(property, accepted, literal);
   const name = encodeName(property);
   const test = compileTest(name, accepted, literal);
-  return { test, cost: costOf(operator, literal) };
+  return { test, cost: costOf(literal) };
 }
 
 /**
@@ -47,12 +48,12 @@ export const ACCEPTED: Record<ComparisonOperator, number> = {
   ge: GREATER | EQUAL,
 };
 
-function costOf(operator: ComparisonOperator, { type }: Literal): number {
+function costOf({ type }: Literal): number {
   switch (type) {
     case "Edm.String":
     case "Edm.Guid":
-      return operator === "eq" || operator === "ne" ? COST.stored : COST.text;
     case "Edm.DateTime":
+      return COST.stored;
     case "Edm.Int64":
       return COST.bigint;
     case "Edm.Binary":
@@ -78,11 +79,11 @@ function compileSystem(property: SystemProperty, accepted: number, literal: Lite
     };
   }
   if (literal.type !== "Edm.String") return mismatch(accepted);
-  const key = literal.value;
+  const bound = new TextBound(literal.value);
   const test: Predicate =
     property === "PartitionKey"
-      ? (view) => (accepted & orderStrings(view.partitionKey, key)) !== 0
-      : (view) => (accepted & orderStrings(view.rowKey, key)) !== 0;
+      ? (view) => (accepted & orderOf(view.comparePartitionKey(bound))) !== 0
+      : (view) => (accepted & orderOf(view.compareRowKey(bound))) !== 0;
   return { test, cost: COST.key };
 }
 
@@ -137,11 +138,12 @@ function testText(
   type: "Edm.String" | "Edm.Guid",
   value: string,
 ): Predicate {
+  const bound = new TextBound(value);
   return (view) => {
     const index = view.find(name);
     if (index < 0) return false;
-    const order = view.typeOf(index) === type ? orderStrings(view.text(index), value) : MISMATCH;
-    return (accepted & order) !== 0;
+    const same = view.typeOf(index) === type;
+    return (accepted & (same ? orderOf(view.compareText(index, bound)) : MISMATCH)) !== 0;
   };
 }
 
@@ -188,11 +190,12 @@ function testNumber(
 }
 
 function testDateTime(name: Uint8Array, accepted: number, ticks: bigint): Predicate {
+  const printed = new TextEncoder().encode(printDateTime(ticks));
   return (view) => {
     const index = view.find(name);
     if (index < 0) return false;
     const same = view.typeOf(index) === "Edm.DateTime";
-    return (accepted & (same ? orderBigints(view.bigint(index), ticks) : MISMATCH)) !== 0;
+    return (accepted & (same ? orderOf(view.compareDateTime(index, printed)) : MISMATCH)) !== 0;
   };
 }
 
@@ -203,6 +206,10 @@ function testBinary(name: Uint8Array, accepted: number, value: Uint8Array): Pred
     const same = view.typeOf(index) === "Edm.Binary";
     return (accepted & (same ? orderBytes(view.bytes(index), value) : MISMATCH)) !== 0;
   };
+}
+
+function orderOf(difference: number): number {
+  return difference < 0 ? LESS : difference > 0 ? GREATER : EQUAL;
 }
 
 export function orderStrings(a: string, b: string): number {

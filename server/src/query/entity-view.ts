@@ -1,4 +1,5 @@
 import type { EdmType } from "@rowhouse/protocol/edm";
+import type { TextBound } from "@rowhouse/protocol/json-string";
 
 /**
  * Access to a stored entity for predicates and projections, without decoding it. One view is reused
@@ -18,9 +19,15 @@ export interface EntityView {
   text(index: number): string;
   /** Whether the property's stored JSON equals these bytes: tests strings without decoding. */
   jsonEquals(index: number, json: Uint8Array): boolean;
+  /** The order of `text` of the property and another text: negative, 0 or positive. */
+  compareText(index: number, bound: TextBound): number;
+  comparePartitionKey(bound: TextBound): number;
+  compareRowKey(bound: TextBound): number;
+  /** The order of an Edm.DateTime and another, which `printDateTime` printed. */
+  compareDateTime(index: number, printed: Uint8Array): number;
   /** Edm.Int32, Edm.Double, or Edm.Boolean as 0 or 1. */
   number(index: number): number;
-  /** Edm.Int64, or Edm.DateTime in ticks. */
+  /** Edm.Int64. */
   bigint(index: number): bigint;
   /** Edm.Binary. */
   bytes(index: number): Uint8Array;

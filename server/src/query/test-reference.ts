@@ -1,5 +1,7 @@
+import { parseDateTime } from "@rowhouse/protocol/date-time";
 import { compareLiterals } from "@rowhouse/protocol/filter-literal";
 import type { ComparisonOperator, FilterNode, Literal } from "@rowhouse/protocol/filter-tree";
+import type { TextBound } from "@rowhouse/protocol/json-string";
 import type { EntityView } from "./entity-view.ts";
 
 /**
@@ -97,6 +99,24 @@ export class PlainView implements EntityView {
     return new TextDecoder().decode(json) === JSON.stringify(this.text(index));
   }
 
+  compareText(index: number, { text }: TextBound): number {
+    return compare(this.text(index), text);
+  }
+
+  comparePartitionKey({ text }: TextBound): number {
+    return compare(this.partitionKey, text);
+  }
+
+  compareRowKey({ text }: TextBound): number {
+    return compare(this.rowKey, text);
+  }
+
+  compareDateTime(index: number, printed: Uint8Array): number {
+    const literal = this.#values[index]!;
+    if (literal.type !== "Edm.DateTime") throw new TypeError(`${literal.type} is not a date.`);
+    return compare(literal.value, parseDateTime(new TextDecoder().decode(printed))!);
+  }
+
   number(index: number): number {
     const literal = this.#values[index]!;
     if (literal.type === "Edm.Int32" || literal.type === "Edm.Double") return literal.value;
@@ -106,7 +126,7 @@ export class PlainView implements EntityView {
 
   bigint(index: number): bigint {
     const literal = this.#values[index]!;
-    if (literal.type === "Edm.Int64" || literal.type === "Edm.DateTime") return literal.value;
+    if (literal.type === "Edm.Int64") return literal.value;
     throw new TypeError(`${literal.type} is not a bigint.`);
   }
 
@@ -115,4 +135,8 @@ export class PlainView implements EntityView {
     if (literal.type === "Edm.Binary") return literal.value;
     throw new TypeError(`${literal.type} has no bytes.`);
   }
+}
+
+function compare<Value extends string | bigint>(a: Value, b: Value): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

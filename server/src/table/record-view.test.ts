@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ticksOfMicros } from "@rowhouse/protocol/date-time";
+import { printDateTime, ticksOfMicros } from "@rowhouse/protocol/date-time";
+import { TextBound } from "@rowhouse/protocol/json-string";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import fc from "fast-check";
 import { encodeRecord } from "./entity-record.ts";
@@ -15,6 +16,8 @@ describe("a view of an entity record", () => {
         view.reset(encodeRecord(decoded(entity), micros));
         assert.equal(view.partitionKey, entity.partitionKey);
         assert.equal(view.rowKey, entity.rowKey);
+        assert.equal(view.comparePartitionKey(new TextBound(entity.partitionKey)), 0);
+        assert.equal(view.compareRowKey(new TextBound(entity.rowKey)), 0);
         assert.equal(view.timestampTicks, ticksOfMicros(micros));
         assert.equal(view.count, entity.properties.length);
         for (const property of entity.properties) checkProperty(view, property);
@@ -68,6 +71,8 @@ function checkProperty(view: RecordView, { name, type, value, json }: RandomProp
     case "Edm.String":
     case "Edm.Guid":
       assert.equal(view.text(index), value);
+      assert.equal(view.compareText(index, new TextBound(String(value))), 0);
+      assert.ok(view.compareText(index, new TextBound(`${value}0`)) < 0);
       break;
     case "Edm.Int32":
     case "Edm.Double":
@@ -75,9 +80,15 @@ function checkProperty(view: RecordView, { name, type, value, json }: RandomProp
       assert.equal(view.number(index), value);
       break;
     case "Edm.Int64":
-    case "Edm.DateTime":
       assert.equal(view.bigint(index), value);
       break;
+    case "Edm.DateTime": {
+      const ticks = BigInt(String(value));
+      const order = (ticks: bigint) =>
+        Math.sign(view.compareDateTime(index, Buffer.from(printDateTime(ticks))));
+      assert.deepEqual([order(ticks), order(ticks - 1n), order(ticks - 100n)], [0, 1, 1]);
+      break;
+    }
     case "Edm.Binary":
       assert.deepEqual(view.bytes(index), value);
       break;

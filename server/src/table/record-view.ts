@@ -1,17 +1,21 @@
-import { parseInstant, ticksOfInstant, ticksOfMicros } from "@rowhouse/protocol/date-time";
+import { comparePrinted, ticksOfMicros } from "@rowhouse/protocol/date-time";
 import { parsePrintedDouble } from "@rowhouse/protocol/double-text";
 import {
   BOOLEAN,
   DOUBLE,
   type EdmForm,
   type EdmType,
-  INT64,
   SPECIAL_DOUBLE,
   typeOfForm,
 } from "@rowhouse/protocol/edm";
 import { decodeBinary } from "@rowhouse/protocol/edm-value";
 import { bareOffset, NAME_OFFSET, valueOffset } from "@rowhouse/protocol/json-property";
-import { decodeJsonString, decodeUtf8 } from "@rowhouse/protocol/json-string";
+import {
+  decodeJsonInside,
+  decodeJsonString,
+  decodeUtf8,
+  type TextBound,
+} from "@rowhouse/protocol/json-string";
 import type { EntityView } from "../query/entity-view.ts";
 import {
   COUNT_AT,
@@ -58,11 +62,11 @@ export class RecordView implements EntityView {
   }
 
   get partitionKey(): string {
-    return decodeKey(this.record, this.partitionKeyAt, this.rowKeyAt);
+    return decodeJsonInside(this.record, this.partitionKeyAt, this.rowKeyAt);
   }
 
   get rowKey(): string {
-    return decodeKey(this.record, this.rowKeyAt, this.propertiesAt);
+    return decodeJsonInside(this.record, this.rowKeyAt, this.propertiesAt);
   }
 
   /** Microseconds since 1970. */
@@ -122,11 +126,26 @@ export class RecordView implements EntityView {
     }
   }
 
+  compareText(index: number, bound: TextBound): number {
+    return bound.compare(this.record, this.valueAt(index) + 1, this.endOf(index) - 1);
+  }
+
+  comparePartitionKey(bound: TextBound): number {
+    return bound.compare(this.record, this.partitionKeyAt, this.rowKeyAt);
+  }
+
+  compareRowKey(bound: TextBound): number {
+    return bound.compare(this.record, this.rowKeyAt, this.propertiesAt);
+  }
+
+  compareDateTime(index: number, printed: Uint8Array): number {
+    return comparePrinted(this.record, this.valueAt(index) + 1, this.endOf(index) - 1, printed);
+  }
+
   bigint(index: number): bigint {
     const { record } = this;
     const at = this.valueAt(index) + 1;
     const end = this.endOf(index) - 1;
-    if (this.form(index) !== INT64) return ticksOfInstant(parseInstant(record, at, end)!);
     // Up to fifteen digits are exact as a number, which is faster.
     return end - at <= 15
       ? BigInt(parseInteger(record, at, end))
@@ -183,11 +202,6 @@ export class RecordView implements EntityView {
 
 function formatError(found: number | undefined): Error {
   return new Error(`The entity record has format ${found}; this release reads format ${FORMAT}.`);
-}
-
-function decodeKey(record: Uint8Array, start: number, end: number): string {
-  const text = decodeUtf8(record, start, end);
-  return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 }
 
 /** Digits with or without a sign, at most fifteen. */
