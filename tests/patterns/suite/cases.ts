@@ -67,6 +67,29 @@ const someone = (id: number, more: object = {}) => ({
   ...more,
 });
 
+const FewEmployees = smallPartitions(Employee, { maxRows: 6 });
+
+type Few = ReturnType<typeof FewEmployees.open>;
+type FewCondition = Parameters<ReturnType<Few["range"]>["where"]>[0];
+
+/** Fails unless `smallPartitions` selects in memory the rows that the endpoint's own filter selects. */
+async function assertSameRows(
+  endpoints: Endpoints,
+  optional: readonly object[],
+  conditions: readonly FewCondition[],
+): Promise<void> {
+  const database = await opened(endpoints);
+  const employees = database.open(Employee);
+  for (const [id, more] of optional.entries()) await employees.insert(someone(id, more));
+  const few = database.open(FewEmployees);
+  const permit = { allow: "partition-scan", because: "to compare" } as const;
+  for (const [i, condition] of conditions.entries()) {
+    const found = await few.range({ dept: "Sales" }).where(condition).all();
+    const expected = await employees.range({ dept: "Sales" }).where(condition).all(permit);
+    assert.deepEqual(found, expected, `condition ${i}`);
+  }
+}
+
 export const CASES: readonly Case[] = [
   {
     name: "after a random history, every index agrees with a plain map",
@@ -485,34 +508,39 @@ export const CASES: readonly Case[] = [
   {
     name: "a condition on a small partition selects the same rows as on the endpoint",
     async run(endpoints) {
-      const database = await opened(endpoints);
-      const employees = database.open(Employee);
-      const optional = [
-        {},
-        { salary: 2, town: "Redmond" },
-        { salary: 2.5, total: 2n ** 60n },
-        { salary: Number.NEGATIVE_INFINITY, total: -1n },
-        { town: "redmond", total: 2n ** 60n + 1n },
-        { salary: Number.NaN },
-      ];
-      for (const [id, more] of optional.entries()) await employees.insert(someone(id, more));
-      const small = database.open(smallPartitions(Employee, { maxRows: 6 }));
-      const conditions: Parameters<ReturnType<typeof small.range>["where"]>[0][] = [
-        ({ salary }) => salary.lte(2),
-        ({ salary }) => salary.ne(2),
-        ({ salary }) => salary.ne(2).not(),
-        ({ salary }) => salary.gte(Number.NaN).or(salary.ne(Number.NaN).not()),
-        ({ total }) => total.gt(2n ** 60n),
-        ({ town }) => town.gte("Redmond"),
-        ({ town, total }) => town.eq("Redmond").or(total.lt(0n)),
-        ({ town, total }) => town.eq("Redmond").and(total.lt(0n)).not(),
-      ];
-      const permit = { allow: "partition-scan", because: "to compare" } as const;
-      for (const [i, condition] of conditions.entries()) {
-        const found = await small.range({ dept: "Sales" }).where(condition).all();
-        const expected = await employees.range({ dept: "Sales" }).where(condition).all(permit);
-        assert.deepEqual(found, expected, `condition ${i}`);
-      }
+      await assertSameRows(
+        endpoints,
+        [
+          {},
+          { salary: 2, town: "Redmond" },
+          { salary: 2.5, total: 2n ** 60n },
+          { salary: Number.NEGATIVE_INFINITY, total: -1n },
+          { town: "redmond", total: 2n ** 60n + 1n },
+        ],
+        [
+          ({ salary }) => salary.lte(2),
+          ({ salary }) => salary.ne(2),
+          ({ salary }) => salary.ne(2).not(),
+          ({ total }) => total.gt(2n ** 60n),
+          ({ town }) => town.gte("Redmond"),
+          ({ town, total }) => town.eq("Redmond").or(total.lt(0n)),
+          ({ town, total }) => town.eq("Redmond").and(total.lt(0n)).not(),
+        ],
+      );
+    },
+  },
+  {
+    name: "a condition on a small partition compares NaN as the endpoint does",
+    async run(endpoints) {
+      await assertSameRows(
+        endpoints,
+        [{}, { salary: 2 }, { salary: Number.NEGATIVE_INFINITY }, { salary: Number.NaN }],
+        [
+          ({ salary }) => salary.lte(2),
+          ({ salary }) => salary.ne(2),
+          ({ salary }) => salary.gte(Number.NaN).or(salary.ne(Number.NaN).not()),
+        ],
+      );
     },
   },
 ];

@@ -12,6 +12,8 @@ const GAPS: Gaps = {
     "its clock cannot be moved, so nothing settles",
   "a scrub finds and repairs exactly the damaged entries":
     "its clock cannot be moved, so every row is too young to judge",
+  "a condition on a small partition compares NaN as the endpoint does":
+    "it compares NaN as if the property were absent, so even 2 is not unequal to NaN",
   "the manual's example of warnings": "it does not tell how many entities it read for a query",
 };
 
