@@ -13,7 +13,7 @@ import { type LimitOptions, limiter } from "./store/limit.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { resilience } from "./store/resilience.ts";
 import { type Retry, type RetryOptions, retrying } from "./store/retry.ts";
-import { ulid } from "./store/write-token.ts";
+import { ulids } from "./store/write-token.ts";
 import { runTransaction, type Transaction } from "./transaction.ts";
 import type { WriteOptions } from "./write.ts";
 
@@ -98,11 +98,13 @@ export class Database {
   readonly indexStates: IndexStates | undefined;
   readonly onPage: ConnectOptions["onPage"];
   readonly computed: Computed;
+  /** A token for a logical write: unique, and higher than the tokens made before it. */
+  readonly writeToken: () => string;
   readonly #options: ConnectOptions;
   readonly #bounds: Bounds;
   readonly #gates: Partial<Record<PortCall["port"], Gate>>;
 
-  /** A database with a `parent` shares its index states, its slots and its retry budget. */
+  /** A database with a `parent` shares its index states, its slots, its retry budget and its tokens. */
   constructor(options: ConnectOptions, parent?: Database, bounds: Bounds = {}) {
     const { signal, byMs } = bounds;
     const clock = options.clock ?? systemClock;
@@ -114,6 +116,7 @@ export class Database {
     this.#options = options;
     this.#bounds = bounds;
     this.#gates = parent ? parent.#gates : {};
+    this.writeToken = parent ? parent.writeToken : ulids(clock, this.random);
     this.indexStates = parent ? parent.indexStates : options.indexStates?.(this);
     const metered = options.meter ? [options.meter] : [];
     const open = <Port extends object>(name: PortCall["port"], port: Port) => {
@@ -184,11 +187,6 @@ export class Database {
     options: WriteOptions = {},
   ): Promise<Result> {
     return runTransaction(this, partition, work, options);
-  }
-
-  /** A token for a logical write: unique, and those of later milliseconds sort higher. */
-  writeToken(): string {
-    return ulid(this.clock, this.random);
   }
 
   report(event: DatabaseEvent): void {

@@ -29,7 +29,7 @@ describe("a log tail", () => {
     await log.append({ ...stream, filedAt: new Date("2014-07-31T18:00:00Z"), amount: 5 });
     const { entities } = await backend.tables.query("EmployeeExpense", {});
     assert.equal(entities[0]!.partitionKey, "000123");
-    assert.match(entities[0]!.rowKey, /^2519954711999999999_[0-9a-z]{26}$/);
+    assert.match(entities[0]!.rowKey, /^2519954711999999999_zy[0-9a-hjkmnp-tv-z]{24}$/);
     assert.deepEqual(entities[0]!.properties.amount, { type: "Int32", value: 5 });
     assert.deepEqual(entities[0]!.properties.rh_t, { type: "String", value: "EmployeeExpense:1" });
   });
@@ -60,6 +60,64 @@ describe("a log tail", () => {
       }),
       histories(40),
     );
+  });
+
+  it("returns entries of the same millisecond newest first, and follows them in the order of their appends", async () => {
+    const { backend, db, log } = await open();
+    const start = backend.clock.now();
+    const logs = [
+      log,
+      db.until(new AbortController().signal).open(Expense),
+      db.inTime(() => start + 60_000).open(Expense),
+      (await db.metered(async (metered) => metered.open(Expense))).result,
+    ];
+    const amounts = Array.from({ length: 12 }, (_, i) => i);
+    for (const amount of amounts) await logs[amount % 4]!.append({ ...stream, amount });
+    assert.equal(backend.clock.now(), start);
+    // Later appends with the same time sort before them too.
+    backend.clock.advance(1);
+    await log.append({ ...stream, filedAt: new Date(start), amount: 12 });
+    const newest = await log.tail(stream, 20);
+    assert.deepEqual(
+      newest.map(({ amount }) => amount),
+      [12, ...amounts.toReversed()],
+    );
+    const seen: number[] = [];
+    for await (const { amount } of log.follow(stream, { from: new Date(start) })) {
+      if (seen.push(amount) === 13) break;
+    }
+    assert.deepEqual(seen, [...amounts, 12]);
+  });
+
+  it("reads and pages through entries whose ids are plain ULIDs", async () => {
+    const { backend, log } = await open();
+    const at = (ms: number) => new Date(Date.UTC(2026, 0, 1) + ms);
+    for (const ms of [0, 2]) await log.append({ ...stream, filedAt: at(ms), amount: ms });
+    const [row] = (await backend.tables.query("EmployeeExpense", {})).entities;
+    const { rowKey, properties } = row!;
+    const entryId = "01kdvr7e00zzzzzzzzzzzzzzzz";
+    const ticks = String(BigInt(rowKey.slice(0, 19)) + 10_000n);
+    await backend.tables.commit("EmployeeExpense", [
+      {
+        kind: "insert",
+        partitionKey: stream.empId,
+        rowKey: `${ticks}_${entryId}`,
+        properties: {
+          ...properties,
+          filedAt: { type: "DateTime", value: at(1).toISOString() },
+          amount: { type: "Int32", value: 1 },
+          entryId: { type: "String", value: entryId },
+        },
+      },
+    ]);
+    const entries = await log.all(stream).all();
+    assert.deepEqual(
+      entries.map(({ amount }) => amount),
+      [2, 1, 0],
+    );
+    assert.equal(entries[1]?.entryId, entryId);
+    const first = await log.all(stream).limit(2).page(undefined);
+    assert.deepEqual((await log.all(stream).page(first.cursor)).items, entries.slice(2));
   });
 
   it("returns the same from an endpoint that promises no order", async () => {

@@ -11,6 +11,7 @@ import { type Openable, openable } from "./model/openable.ts";
 import type { Query, Saved } from "./query/query.ts";
 import type { QueryRun } from "./query/query-run.ts";
 import { EntityRepository } from "./repository.ts";
+import { newestFirst } from "./store/write-token.ts";
 
 export interface LogTailOptions<
   F extends Fields,
@@ -30,7 +31,7 @@ type DateNames<F extends Fields> = {
   [Name in keyof F & string]: F[Name] extends Field<Date, false> ? Name : never;
 }[keyof F & string];
 
-/** `entryId` tells entries of the same millisecond apart and sorts them by the time of the append. */
+/** `entryId` tells entries with the same time apart: that of a later append is lower. */
 export type Logged<T> = T & { readonly entryId: string };
 
 export interface Log<T, S extends KeyDeclaration, At extends string> {
@@ -96,7 +97,7 @@ class OpenLog {
 
   append(entry: Row): Promise<Row> {
     const at = Object(entry)[this.#at] ?? new Date(this.#database.clock.now());
-    const entryId = this.#database.writeToken().toLowerCase();
+    const entryId = newestFirst(this.#database.writeToken());
     return this.#rows.insert(Object.assign({}, entry, { [this.#at]: at, entryId }));
   }
 

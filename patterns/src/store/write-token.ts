@@ -10,18 +10,39 @@ export const WRITE_TOKENS = "rh_w";
 const TOKENS_KEPT = 4;
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/** Matches what `ulid` returns. */
+/** Matches what `ulids` makes. */
 export const IS_TOKEN = /^[\dA-HJKMNP-TV-Z]{26}$/;
 
-/** A ULID: 48 bits of time and 80 random bits, in 26 characters that sort by time. */
-export function ulid(clock: Clock, random: Random): string {
-  let time = "";
-  for (let ms = clock.now(), i = 0; i < 10; i++, ms = Math.floor(ms / 32)) {
-    time = CROCKFORD.charAt(ms % 32) + time;
-  }
-  let chance = "";
-  for (let i = 0; i < 16; i++) chance += CROCKFORD.charAt(Math.floor(random() * 32));
-  return time + chance;
+/**
+ * Makes ULIDs: 48 bits of time and 80 random bits, in 26 characters. Each sorts after the one before it: within
+ * a millisecond, and after the clock was set back, it is the next number.
+ */
+export function ulids(clock: Clock, random: Random): () => string {
+  let last = "";
+  return () => {
+    let token = "";
+    for (let ms = clock.now(), i = 0; i < 10; i++, ms = Math.floor(ms / 32)) {
+      token = CROCKFORD.charAt(ms % 32) + token;
+    }
+    if (token <= last.slice(0, 10)) token = next(last);
+    else for (let i = 0; i < 16; i++) token += CROCKFORD.charAt(Math.floor(random() * 32));
+    last = token;
+    return token;
+  };
+}
+
+/** The number after this one, in as many characters. */
+function next(number: string): string {
+  return number.replace(
+    /[^Z]Z*$/,
+    (end) => CROCKFORD.charAt(CROCKFORD.indexOf(end.charAt(0)) + 1) + "0".repeat(end.length - 1),
+  );
+}
+
+/** The token with every digit inverted, in lower case: those of later tokens sort lower. */
+export function newestFirst(token: string): string {
+  const inverted = Array.from(token, (digit) => CROCKFORD.charAt(31 - CROCKFORD.indexOf(digit)));
+  return inverted.join("").toLowerCase();
 }
 
 /**
@@ -29,10 +50,7 @@ export function ulid(clock: Clock, random: Random): string {
  * clock.
  */
 export function tokenBehind(other: string, token: string): string {
-  if (token > other) return token;
-  const next = (end: string) =>
-    CROCKFORD.charAt(CROCKFORD.indexOf(end.charAt(0)) + 1) + "0".repeat(end.length - 1);
-  return other.slice(0, 10).replace(/[^Z]Z*$/, next) + token.slice(10);
+  return token > other ? token : next(other.slice(0, 10)) + token.slice(10);
 }
 
 /** The tokens of a row after the write `token`. */
