@@ -175,10 +175,10 @@ function addPoison(poison: Command): void {
     run(options, (database) => listPoison(database, queue)),
   );
   addConnectionOptions(
-    add("show", "print poison messages in full; exits with 1 if there are any").argument(
-      "[id]",
-      "the id of one of the first 32 messages; default: all of these",
-    ),
+    add(
+      "show",
+      "print poison messages in full; without an id, exits with 1 if there are any",
+    ).argument("[id]", "the id of one of the first 32 messages; default: all of these"),
   ).action((queue: string, id: string | undefined, options: Connected) =>
     run(options, (database) => showPoison(database, queue, id)),
   );

@@ -36,7 +36,11 @@ export async function listPoison(database: Database, queue: string): Promise<Out
   };
 }
 
-/** Prints one message in full, or all of them. @throws Error if the message is not among the first. */
+/**
+ * Prints one message in full, or all of them. Only all of them count as found: printing the one asked for is a
+ * success.
+ * @throws Error if the message is not among the first.
+ */
 export async function showPoison(
   database: Database,
   queue: string,
@@ -54,7 +58,7 @@ export async function showPoison(
         ? [noneOf(queue)]
         : contents.map((content) => JSON.stringify(content, null, 2)),
     json: contents,
-    found: chosen.length > 0,
+    found: id === undefined && chosen.length > 0,
   };
 }
 

@@ -110,8 +110,11 @@ describe("rowhouse patterns, as a process", () => {
       const listed = await run("queue", "poison", "list", "work");
       assert.match(listed.stdout, /^m1 {2}greet {2}k {2}\d{4}-/);
       assert.equal(listed.code, 1);
-      const shown = await run("queue", "poison", "show", "work", "m1", "--json");
+      const show = (...id: string[]) => run("queue", "poison", "show", "work", ...id, "--json");
+      const [shown, all, missing] = [await show("m1"), await show(), await show("m2")];
       assert.deepEqual(JSON.parse(shown.stdout)[0].body, { n: 1 });
+      assert.equal(all.stdout, shown.stdout);
+      assert.deepEqual([shown.code, all.code, missing.code], [0, 1, 2]);
       const redriven = await run("queue", "poison", "redrive", "work");
       assert.deepEqual([redriven.stdout, redriven.code], ["1 message sent back to work\n", 0]);
       assert.equal((await database.queues?.peek("work", 1))?.length, 1);
