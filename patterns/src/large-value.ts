@@ -179,8 +179,16 @@ class OpenValues {
       ...(this.#mayInline && { [inlineOf(this.#name)]: isInline ? whole : undefined }),
     };
     let old: string | undefined;
+    let attempts = 0;
     try {
       const change = (current: Row) => {
+        attempts++;
+        // No further attempt could commit. The value must be sent again, as a blob too young to be collected.
+        if (commitByMs !== undefined && commitByMs < this.#database.clock.now()) {
+          const message = `The value of ${owner.rowKey} was sent more than an hour ago, too long to be named now.`;
+          const payload = { key: owner.rowKey, attempts };
+          throw tableError("contention-exhausted", message, payload, { remedy: "put it again." });
+        }
         old = this.#blobOf(current);
         return content;
       };
