@@ -6,10 +6,10 @@ import type { RecordView } from "./record-view.ts";
 
 /**
  * The heads of the entities in a list, and in later lists of the same form, at nometadata and
- * minimalmetadata. While the partition and the day stay the same, each head is the previous one with
- * another row key and time of day. Changing those takes 90 ns, or half of that in a transaction,
- * whose entities share their Timestamp; writing a head from its parts takes 290, three times the
- * copying of 1 KB of properties.
+ * minimalmetadata. While the day stays the same, each head is the previous one with other keys and
+ * another time of day. Changing those takes 90 ns, or half of that in a transaction, whose entities
+ * share their Timestamp; writing a head from its parts takes 290, three times the copying of 1 KB of
+ * properties.
  *
  * A Timestamp has up to six digits after its second, without trailing zeros. So there are seven
  * texts: entities written one by one have a digit less now and then.
@@ -30,7 +30,7 @@ export class HeadSequence {
    * through `write`.
    */
   repeat(view: RecordView): Uint8Array | undefined {
-    return this.#textAt(view.timestampMicros)?.withRowKey(view);
+    return this.#textAt(view.timestampMicros)?.withKeys(view);
   }
 
   /** The control information of `view` with its brace, likewise. */
@@ -133,16 +133,14 @@ class HeadText {
     return true;
   }
 
-  /** The text with the row key; undefined in another partition, and if the row key is too long. */
-  withRowKey(view: RecordView): Uint8Array | undefined {
-    if (!this.#isOfPartition(view)) return undefined;
-    const text = this.#text;
+  /** The text with the keys of `view`; undefined if they are too long. */
+  withKeys(view: RecordView): Uint8Array | undefined {
+    if (!this.#isOfPartition(view) && !this.#setPartitionKey(view)) return undefined;
     const { record, rowKeyAt, propertiesAt } = view;
     const rowKeyEnd = this.#rowKeyAt + propertiesAt - rowKeyAt;
-    if (rowKeyEnd !== this.#rowKeyEnd && !this.#moveTimestamp(rowKeyEnd)) return undefined;
-    for (let to = this.#rowKeyAt, from = rowKeyAt; from < propertiesAt; ) {
-      text[to++] = record[from++]!;
-    }
+    if (rowKeyEnd !== this.#rowKeyEnd && !this.#move(this.#rowKeyEnd, rowKeyEnd)) return undefined;
+    this.#rowKeyEnd = rowKeyEnd;
+    writeBytes(this.#text, this.#rowKeyAt, record, rowKeyAt, propertiesAt);
     return this.#head;
   }
 
@@ -157,16 +155,38 @@ class HeadText {
     return true;
   }
 
-  /** Makes room for another row key. @returns whether there is enough */
-  #moveTimestamp(rowKeyEnd: number): boolean {
+  /** @returns whether there is room for it */
+  #setPartitionKey({ record, partitionKeyAt, rowKeyAt }: RecordView): boolean {
+    const end = this.#partitionKeyAt + rowKeyAt - partitionKeyAt;
+    const by = end - this.#partitionKeyEnd;
+    if (by !== 0 && !this.#move(this.#partitionKeyEnd, end)) return false;
+    this.#partitionKeyEnd = end;
+    this.#rowKeyAt += by;
+    this.#rowKeyEnd += by;
+    writeBytes(this.#text, this.#partitionKeyAt, record, partitionKeyAt, rowKeyAt);
+    return true;
+  }
+
+  /** Moves the text from `from` on to `to`, so that another key fits before it. @returns whether it has room there */
+  #move(from: number, to: number): boolean {
     const { length } = this.#head;
-    const end = length + rowKeyEnd - this.#rowKeyEnd;
+    const end = length + to - from;
     if (end > TEXT_BYTES_MAX) return false;
-    this.#text.copyWithin(rowKeyEnd, this.#rowKeyEnd, length);
-    this.#rowKeyEnd = rowKeyEnd;
+    this.#text.copyWithin(to, from, length);
     this.#head = this.#views.of(end);
     return true;
   }
+}
+
+/** Keys are short: a call of the native copy would take longer. */
+function writeBytes(
+  out: Uint8Array,
+  at: number,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): void {
+  for (let to = at, from = start; from < end; ) out[to++] = bytes[from++]!;
 }
 
 interface TimeParts {
