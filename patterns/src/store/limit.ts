@@ -44,6 +44,8 @@ export class Slots {
   /** Takes a slot, or waits for one until the signal is aborted. A taken slot must be given back. */
   take(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
+    // Slots may have been added since the last one was given back; work that waits has the first claim.
+    this.#handOver();
     if (!this.#isFree()) return unlessAborted((go) => this.#wait(go), signal);
     this.#taken++;
     return undefined;
@@ -57,6 +59,10 @@ export class Slots {
       this.#changedAt = this.#clock.now();
     }
     this.#taken--;
+    this.#handOver();
+  }
+
+  #handOver(): void {
     while (this.#waiting.length > 0 && this.#isFree()) {
       this.#taken++;
       this.#waiting.shift()!();
@@ -100,7 +106,8 @@ export async function inSlots<Result>(
     signal?.throwIfAborted();
     return await work();
   } catch (error) {
-    failure = error;
+    // An abort's reason may be that another request was throttled.
+    if (error !== signal?.reason) failure = error;
     throw error;
   } finally {
     while (taken > 0) slots[--taken]!.giveBack(failure);
@@ -128,7 +135,8 @@ export function limiter(
     try {
       return await inSlots([partition, account], send, signal);
     } finally {
-      if (partition.isUnused) partitions.delete(id);
+      // A request that was aborted may end when the partition already has other slots.
+      if (partition.isUnused && partitions.get(id) === partition) partitions.delete(id);
     }
   };
 }
