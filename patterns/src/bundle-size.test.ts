@@ -28,8 +28,8 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * shrinks, because the core then contains less that is similar and compresses well.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 17_298,
-  everything: 66_634,
+  core: 17_382,
+  everything: 66_793,
   "azure-tables.ts": 3774,
   "index-life-cycle.ts": 3762,
   "index-scrub.ts": 3273,
