@@ -158,11 +158,15 @@ function listForm(
 ): ListForm {
   if (lastList?.head.isFor(place, level) && areSame(lastList.select, select)) return lastList;
   const head = new EntityHead(place, level, "");
+  const projection = select && new Projection(select, level);
+  // At nometadata nothing precedes the selected members. Looking for a head to repeat would make
+  // writing such a list 60 % slower.
+  const hasHead = level !== "nometadata" || !projection || projection.beginsWithHead;
   lastList = {
     head,
-    sequence: level === "fullmetadata" ? undefined : new HeadSequence(head, level),
+    sequence: level !== "fullmetadata" && hasHead ? new HeadSequence(head, level) : undefined,
     select,
-    projection: select && new Projection(select, level),
+    projection,
     opening: encoder.encode(`{${contextMember(place, level, "", select)}"value":[`),
   };
   return lastList;
