@@ -26,7 +26,9 @@ it("A double prints with fifteen digits if they are exact, otherwise with sevent
   check(0.1, "0.1");
   check(0.1 + 0.2, "0.30000000000000004");
   check(1 / 3, "0.33333333333333331");
+  check(2 / 7, "0.2857142857142857"); // The seventeenth digit is a zero.
   check(1234567890123456, "1.234567890123456E+15");
+  check(1234567890123456.5, "1.2345678901234565E+15");
   check(-2 / 3, "-0.66666666666666663");
   check(0.02 / 3, "0.0066666666666666671");
   check(0.1 + 0.7, "0.79999999999999993");
@@ -34,6 +36,8 @@ it("A double prints with fifteen digits if they are exact, otherwise with sevent
   check(123456789.01234566, "123456789.01234566");
   check(-500000000000000.06, "-500000000000000.06");
   check(12345678901234.5, "12345678901234.5");
+  check(-12345678.1234502, "-12345678.1234502");
+  check(0.123456789012314, "0.123456789012314");
   check(999999999999999.9, "999999999999999.88");
   check(Number.MAX_VALUE, "1.7976931348623157E+308");
   check(Number.MIN_VALUE, "4.94065645841247E-324");

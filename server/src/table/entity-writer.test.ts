@@ -25,6 +25,7 @@ const PLACE = {
 const MICROS = Date.UTC(2021, 0, 6, 1, 1, 30) * 1000 + 929_671;
 const TIME = "2021-01-06T01:01:30.929671Z";
 const ETAG = "W/\\\"datetime'2021-01-06T01%3A01%3A30.929671Z'\\\"";
+const CONTEXT = /"odata\.metadata":"[^"]*",/;
 
 /** The entity of the service's own example, with every type in it. */
 const EXAMPLE = encodeRecord(
@@ -182,6 +183,29 @@ describe("the JSON of a list", () => {
     );
   });
 
+  it("is complete wherever the memory for it ends", () => {
+    const key = "é'".repeat(20);
+    const small = encodeRecord(decoded({ partitionKey: key, rowKey: key, properties: [] }), MICROS);
+    const view = new RecordView();
+    for (const level of LEVELS) {
+      for (let padding = 0; padding < 1000; padding += 25) {
+        const [a, b] = ["名".repeat(20_000), `${"名".repeat(20_000)}${"x".repeat(padding)}`];
+        const json = JSON.stringify({ PartitionKey: "", RowKey: "", a, b });
+        const large = encodeRecord(decodeEntity(Buffer.from(json)), MICROS);
+        const records = [large, ...Array.from({ length: 50 }, () => small)];
+        const writer = new EntityListWriter(PLACE, level, undefined);
+        for (const record of records) {
+          view.reset(record);
+          writer.add(view);
+        }
+        // Not given back, so that each list begins in memory of the same length.
+        const { memory, start, end } = writer.finish();
+        const alone = records.map((record) => entityJson(record, PLACE, level));
+        check(memory.subarray(start, end), listOf(alone));
+      }
+    }
+  });
+
   for (const level of LEVELS) {
     it(`has the exact times of one day, whichever digit differs, at ${level}`, () => {
       const times = ["01:02:03.456789", "21:02:03.456789", "22:02:03.456789", "22:32:03.456789"];
@@ -226,6 +250,47 @@ describe("the JSON of a list", () => {
     }
   });
 
+  it("has heads of every length around the longest that are repeated", () => {
+    for (const level of LEVELS) {
+      const records = Array.from({ length: 73 }, (_, i) => {
+        const rowKey = "é".repeat(440) + "x".repeat(i);
+        return encodeRecord(decoded({ partitionKey: "p", rowKey, properties: [] }), MICROS);
+      });
+      checkEachAsAlone(level, records);
+    }
+  });
+
+  it("has the head and the properties of each entity, whatever came before it", () => {
+    // So few keys and times that most of them follow each other somewhere.
+    const second = MICROS - 929_671;
+    const times = [MICROS, MICROS + 1, MICROS + 86_400_000_000, second, second + 5_000_000];
+    const properties = [
+      '"a":"39","a@odata.type":"Edm.Int64","b":1,"c":"YQ==","c@odata.type":"Edm.Binary"',
+      '"b":2,"a":"text"',
+      // Their directory is longer than any head.
+      Array.from({ length: 60 }, (_, i) => `"p${i}":${i}`).join(),
+    ];
+    const parts = fc.tuple(
+      fc.constantFrom("", "p", "q", "pp"),
+      fc.constantFrom("", "1", "2", "10"),
+      fc.constantFrom(...times),
+      fc.constantFrom(...properties),
+    );
+    const selects = [undefined, ["a", "b"], ["PartitionKey", "RowKey", "Timestamp", "b"]];
+    fc.assert(
+      fc.property(fc.array(parts, { minLength: 300, maxLength: 300 }), (entities) => {
+        const records = entities.map(([partitionKey, rowKey, micros, members]) => {
+          const json = `{"PartitionKey":"${partitionKey}","RowKey":"${rowKey}",${members}}`;
+          return encodeRecord(decodeEntity(Buffer.from(json)), micros);
+        });
+        for (const level of LEVELS) {
+          for (const select of selects) checkEachAsAlone(level, records, select);
+        }
+      }),
+      { numRuns: 4 },
+    );
+  });
+
   it("equals a plain rendering of its entities at every level, whatever their order", () => {
     // Keys and times are close together, so that heads partly repeat.
     const stamps = fc.oneof(
@@ -263,8 +328,6 @@ describe("the JSON of a list", () => {
 });
 
 describe("a list with $select", () => {
-  const CONTEXT = /"odata\.metadata":"[^"]*",?/;
-
   it("has each entity as it would be alone, whatever is selected and in whatever order", () => {
     const names = ["PartitionKey", "RowKey", "Timestamp", "A", "B", "C", "missing"];
     const selects = fc.oneof(
@@ -283,7 +346,7 @@ describe("a list with $select", () => {
     const stamps = fc.integer({ min: MICROS, max: MICROS + 20 });
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(entities, stamps), { maxLength: 8 }),
+        fc.array(fc.tuple(entities, stamps), { minLength: 1, maxLength: 8 }),
         selects,
         fc.constantFrom(...LEVELS),
         fc.boolean(),
@@ -294,14 +357,43 @@ describe("a list with $select", () => {
             const json = JSON.stringify({ ...keys, ...annotations, ...properties });
             return encodeRecord(decodeEntity(Buffer.from(json)), micros);
           });
-          const alone = records.map((record) =>
-            text(entityJson(record, PLACE, level, select)).replace(CONTEXT, ""),
-          );
-          const [, entities] = text(list(level, records, select)).split('"value":');
-          assert.equal(entities, `[${alone}]}`);
+          checkEachAsAlone(level, records, select);
         },
       ),
     );
+  });
+});
+
+describe("lists that are written at the same time", () => {
+  it("have the place, level and $select of their own requests", () => {
+    const places = [
+      PLACE,
+      { ...PLACE, baseUrl: "https://h" },
+      { ...PLACE, location: { name: "t" } },
+    ];
+    const selects = [undefined, ["sex"], ["sex", "age"], ["age"]];
+    const requests = places.flatMap((place) =>
+      LEVELS.flatMap((level) => selects.map((select) => ({ place, level, select }))),
+    );
+    const json = Buffer.from('{"PartitionKey":"p","RowKey":"r","age":1,"sex":"m"}');
+    const records = [MICROS, MICROS + 1].map((micros) => encodeRecord(decodeEntity(json), micros));
+    const view = new RecordView();
+    for (const first of requests) {
+      for (const second of requests) {
+        const lists = [first, second].map((request) => ({
+          ...request,
+          writer: new EntityListWriter(request.place, request.level, request.select),
+        }));
+        for (const record of records) {
+          view.reset(record);
+          for (const { writer } of lists) writer.add(view);
+        }
+        for (const { place, level, select, writer } of lists) {
+          const alone = records.map((record) => entityJson(record, place, level, select));
+          check(writer.finish().copy(), listOf(alone));
+        }
+      }
+    }
   });
 });
 
@@ -349,6 +441,23 @@ function list(
     writer.add(view);
   }
   return writer.finish().copy();
+}
+
+function checkEachAsAlone(
+  level: MetadataLevel,
+  records: readonly Uint8Array[],
+  select?: readonly string[],
+): void {
+  const alone = records.map((record) => entityJson(record, PLACE, level, select));
+  check(list(level, records, select), listOf(alone));
+}
+
+/** The list of entities, at least one, that alone have these bodies. */
+function listOf(bodies: readonly Uint8Array[]): string {
+  const texts = bodies.map(text);
+  const [context = ""] = CONTEXT.exec(texts[0]!) ?? [];
+  const entities = texts.map((body) => body.replace(CONTEXT, ""));
+  return `{${context.replace("/@Element", "")}"value":[${entities}]}`;
 }
 
 function check(body: Uint8Array, expected: string): void {

@@ -167,7 +167,10 @@ class HeadText {
     return true;
   }
 
-  /** Moves the text from `from` on to `to`, so that another key fits before it. @returns whether it has room there */
+  /**
+   * Moves the text from `from` on to `to`, so that another key fits in front of it.
+   * @returns whether there is room for that
+   */
   #move(from: number, to: number): boolean {
     const { length } = this.#head;
     const end = length + to - from;
