@@ -15,7 +15,7 @@ const cases: Case[] = [
   ]),
   page(100, 100_000, [timesLessCpuThan("azurite", 15)]),
   page(1000, 100_000, [timesLessCpuThan("azurite", 15)]),
-  varied("entities of different lengths", undefined),
+  varied("entities of different lengths"),
   varied("two properties of entities of different lengths", "Name,Email"),
 ];
 
@@ -32,7 +32,7 @@ function page(rows: number, entities: number, reaches: Reach[]): Case {
 }
 
 /** As in most real tables: neighbors do not have the same lengths. */
-function varied(what: string, selected: string | undefined): Case {
+function varied(what: string, selected?: string): Case {
   return {
     name: `100 of 10000: ${what}`,
     workload: { kind: "range-query", rows: 100, ...(selected && { selected }) },

@@ -28,15 +28,11 @@ export function rareInPartition(index: number): string {
 /** The requests that all workloads consist of, against one table. */
 export class Requests {
   readonly #writer: RequestWriter;
-  readonly #table: string;
-  readonly #entities: number;
   readonly #dataset: Dataset;
 
   constructor(writer: RequestWriter, dataset: Dataset) {
     this.#writer = writer;
     this.#dataset = dataset;
-    this.#table = dataset.table;
-    this.#entities = dataset.entities;
   }
 
   get(index: number): string {
@@ -45,7 +41,7 @@ export class Requests {
 
   /** `rows` neighboring entities from a random one on, whole or the `selected` properties. */
   range(client: Client, rows: number, selected?: string): string {
-    const first = client.random(this.#entities);
+    const first = client.random(this.#dataset.entities);
     const start = Math.min(first % PARTITION_ENTITIES, PARTITION_ENTITIES - rows);
     const row = (index: number) => rowKey(index, this.#dataset);
     const filter =
@@ -56,19 +52,19 @@ export class Requests {
 
   /** The first page of all entities. */
   table(): string {
-    return this.#writer.write("GET", `/${this.#table}()`);
+    return this.#writer.write("GET", `/${this.#dataset.table}()`);
   }
 
   query(filter: string, rest = ""): string {
     const query = `&$filter=${encodeURIComponent(filter)}${rest}`;
-    return this.#writer.write("GET", `/${this.#table}()`, { query });
+    return this.#writer.write("GET", `/${this.#dataset.table}()`, { query });
   }
 
   /** A new key next to a random existing one. */
   insert(client: Client): { request: string; path: string } {
-    const index = client.random(this.#entities);
+    const index = client.random(this.#dataset.entities);
     const row = rowKey(index) + client.newRowSuffix();
-    const request = this.#writer.write("POST", `/${this.#table}`, {
+    const request = this.#writer.write("POST", `/${this.#dataset.table}`, {
       headers: ACCEPT_AND_CONTENT + PREFER_NO_CONTENT,
       body: entityJson(index, row),
     });
@@ -85,7 +81,7 @@ export class Requests {
   }
 
   merge(client: Client): string {
-    return this.#writer.write("PATCH", this.path(client.random(this.#entities)), {
+    return this.#writer.write("PATCH", this.path(client.random(this.#dataset.entities)), {
       headers: ACCEPT_AND_CONTENT,
       body: `{"Salary":${client.random(100_000)},"Active":false}`,
     });
@@ -97,7 +93,7 @@ export class Requests {
 
   /** One transaction of inserts. */
   insertAll(count: number, entity: (position: number) => string): string {
-    const path = `/${this.#table}`;
+    const path = `/${this.#dataset.table}`;
     return this.#batch(count, (i) => part(`POST ${this.#writer.baseUrl}${path}`, entity(i)));
   }
 
@@ -110,7 +106,7 @@ export class Requests {
   }
 
   path(index: number, row = rowKey(index)): string {
-    return `/${this.#table}(PartitionKey='${partitionKey(index)}',RowKey='${row}')`;
+    return `/${this.#dataset.table}(PartitionKey='${partitionKey(index)}',RowKey='${row}')`;
   }
 
   #batch(count: number, partOf: (position: number) => string): string {
