@@ -13,19 +13,25 @@ const cases: Case[] = [
     cpuOf("bare node:http"),
     timesFasterThan("azurite", 10),
   ]),
+  page(20, 10_000, [throughputOf("bare node:http"), cpuOf("bare node:http")], ["bare node:http"]),
   page(100, 100_000, [timesLessCpuThan("azurite", 15)]),
   page(1000, 100_000, [timesLessCpuThan("azurite", 15)]),
   varied("entities of different lengths"),
   varied("two properties of entities of different lengths", "Name,Email"),
 ];
 
-function page(rows: number, entities: number, reaches: Reach[]): Case {
+function page(
+  rows: number,
+  entities: number,
+  reaches: Reach[],
+  against: Case["against"] = ["bare node:http", "raw LMDB", "azurite"],
+): Case {
   return {
     name: `${rows} of ${entities} entities`,
     workload: { kind: "range-query", rows },
     dataset: { table: `entities${entities}`, entities },
     connections: 8,
-    against: ["bare node:http", "raw LMDB", "azurite"],
+    against,
     rows,
     reaches,
   };

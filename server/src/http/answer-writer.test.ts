@@ -76,6 +76,41 @@ describe("Answers of the fast lane", () => {
     });
   }
 
+  for (const writes of ["directly", "by the stream"]) {
+    it(`give lent memory back at once if the system takes it (written ${writes})`, async () => {
+      const { client, socket } = await connection();
+      if (writes === "by the stream") {
+        Object.assign(Reflect.get(socket, "_handle"), { writeBuffer: undefined });
+      }
+      const writer = new AnswerWriter(socket);
+      Reflect.deleteProperty(Reflect.get(socket, "_handle"), "writeBuffer");
+      isBack = false;
+      const body = lent(() => (isBack = true));
+      void writer.write({ status: 200, headers: [], body }, "GET", false);
+      assert.ok(isBack);
+      client.destroy();
+      socket.destroy();
+    });
+  }
+
+  it("keep lent memory while a client does not read, and count all of it", async () => {
+    const { client, socket } = await connection();
+    const writer = new AnswerWriter(socket);
+    let lentOnes = 0;
+    const body = lent(() => lentOnes--);
+    while (!writer.mustDrain) {
+      lentOnes++;
+      void writer.write({ status: 200, headers: [], body }, "GET", false);
+    }
+    assert.equal(lentOnes, 1);
+    assert.equal(writer.unreadBytes, body.memory.length);
+    client.resume();
+    await new Promise<void>((resolve) => writer.whenDrained(resolve));
+    assert.equal(lentOnes, 0);
+    client.destroy();
+    socket.destroy();
+  });
+
   it("give lent memory back even if its contents are not sent", async () => {
     isBack = false;
     await sent({ status: 200, headers: [], body: lent(() => (isBack = true)) }, "HEAD");

@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { BeginningViews } from "../byte-views.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
-import { bodyBytesOf, isLent } from "./body-bytes.ts";
+import { bodyBytesOf, copyOf, isLent } from "./body-bytes.ts";
 import { KEEP_ALIVE_SECONDS, written } from "./both-lanes.ts";
 import { DirectWrites } from "./direct-writes.ts";
 
@@ -72,10 +72,7 @@ export class AnswerWriter {
     } else if (bodyBytes! <= JOINED_BYTES_MAX) {
       this.#writeJoined(head, sent, closes);
     } else {
-      this.#socket.cork();
-      this.#socket.write(head, "latin1");
-      this.#put(typeof sent === "string" ? Buffer.from(sent) : sent, closes);
-      this.#socket.uncork();
+      this.#writeApart(head, typeof sent === "string" ? Buffer.from(sent) : sent, closes);
     }
     return undefined;
   }
@@ -92,20 +89,36 @@ export class AnswerWriter {
   }
 
   /**
-   * Writes the head in front of the body and sends both in one piece. Sent as a stream of two, a page of 100
-   * KB took 302 µs instead of 260.
+   * Writes the head in front of the body and sends both in one piece, directly where possible. Copied and sent
+   * by the stream, 50 entities of 1 KB took 60 µs instead of 43, and one of 40 KB 30 instead of 20.
    */
   #writeLent(head: string, body: LentBody, closes: boolean): void {
-    const socket = this.#socket;
     const { memory, start, end } = body;
+    const direct = this.#direct?.isFree && !closes ? this.#direct : undefined;
     const from = start - head.length;
-    if (from < 0) socket.write(head, "latin1");
-    else memory.write(head, from, "latin1");
-    socket.write(memory.subarray(Math.max(from, 0), end), (error) => {
+    // A stream takes short bodies until it is full, and each would hold its whole memory.
+    if (from < 0 || (!direct && end - start < LONG_BYTES)) {
+      this.#writeApart(head, copyOf(body), closes);
+      return;
+    }
+    memory.write(head, from, "latin1");
+    const bytes = memory.subarray(from, end);
+    if (direct) {
+      direct.write(bytes, body);
+      return;
+    }
+    this.#socket.write(bytes, (error) => {
       // After a failed write, the system may still read from the memory.
       if (!error) body.giveBack();
     });
     if (closes) this.#end(NOTHING);
+  }
+
+  #writeApart(head: string, body: Uint8Array, closes: boolean): void {
+    this.#socket.cork();
+    this.#socket.write(head, "latin1");
+    this.#put(body, closes);
+    this.#socket.uncork();
   }
 
   /** Writes part by part, as fast as the client reads. */
@@ -156,7 +169,9 @@ function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   return views.of(head.length + body.length);
 }
 
+/** Four times the `highWaterMark` of sockets in Node 20; equal to it in Node 22 and later. */
+const LONG_BYTES = 64 * 1024;
 /** Longer bodies are written from their own memory. */
-const JOINED_BYTES_MAX = 16 * 1024;
+const JOINED_BYTES_MAX = 32 * 1024;
 /** Shared by all connections. */
 let answerRoom: { readonly bytes: Buffer; readonly views: BeginningViews } | undefined;

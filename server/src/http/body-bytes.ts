@@ -21,3 +21,12 @@ export function announcedBytes(headers: readonly string[]): number | undefined {
 export function isLent(body: Body): body is LentBody {
   return typeof body === "object" && !(body instanceof Uint8Array) && "giveBack" in body;
 }
+
+/** A copy of the body, whose memory its producer then has back. */
+export function copyOf(body: LentBody): Uint8Array {
+  const { memory, start, end } = body;
+  const copy = Buffer.allocUnsafe(end - start);
+  memory.copy(copy, 0, start, end);
+  body.giveBack();
+  return copy;
+}

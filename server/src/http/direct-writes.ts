@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { LentBody } from "../operation.ts";
 
 /**
  * Writes answers to a socket's handle directly. A stream creates a request object for each write, which the
@@ -28,7 +29,7 @@ export class DirectWrites {
       : undefined;
   }
 
-  /** How many bytes the write that `waits` was given. */
+  /** The memory that the write that `waits` holds. */
   waitingBytes = 0;
 
   /** Whether bytes wait for the client to read; nothing else may be written until they are gone. */
@@ -44,8 +45,9 @@ export class DirectWrites {
   /**
    * Writes bytes; call it only while `isFree`. The bytes are lent until this returns or, if the write then
    * `waits`, until it no longer does. Destroys the socket if the write fails.
+   * @param lender gets them back; not after a failure, when the system may still read them
    */
-  write(bytes: Uint8Array): void {
+  write(bytes: Uint8Array, lender?: LentBody): void {
     const { state, kLastWriteWasAsync, WriteWrap } = layer!;
     const request = spare ?? new WriteWrap();
     spare = undefined;
@@ -56,15 +58,17 @@ export class DirectWrites {
     }
     if (state[kLastWriteWasAsync] === 0) {
       spare = request;
+      lender?.giveBack();
       return;
     }
     this.#waits = true;
-    this.waitingBytes = bytes.length;
+    this.waitingBytes = lender?.memory.length ?? bytes.length;
     // Keeps the bytes alive: nothing else refers to them.
     request.buffer = bytes;
     request.oncomplete = (status) => {
       this.#waits = false;
-      if (status !== 0) this.#socket.destroy();
+      if (status === 0) lender?.giveBack();
+      else this.#socket.destroy();
       if (!this.#socket.destroyed) this.#then?.();
     };
   }

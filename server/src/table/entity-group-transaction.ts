@@ -13,6 +13,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { authorize, permitsTable } from "../auth/authorize.ts";
 import { tableAuth } from "../auth/dialect.ts";
+import { copyOf, isLent } from "../http/body-bytes.ts";
 import { printErrorTime, tableErrorJson } from "../http/error-body.ts";
 import { toServiceError } from "../http/error-response.ts";
 import type { Gate } from "../http/gate.ts";
@@ -25,7 +26,6 @@ import { getEntity } from "./get-entity.ts";
 import { describeInserted, insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
 import { insertOrReplaceEntity } from "./insert-or-replace-entity.ts";
-import { ListBody } from "./list-body.ts";
 import { mergeEntity } from "./merge-entity.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
@@ -242,7 +242,14 @@ function success({ operation, request, part }: Change, stored: StoredEntity): Ba
     return { kind: "written", contentId, etag: recordEtag(stored.record) };
   }
   const { etag, location, preference, content } = describeInserted(stored, request);
-  return { kind: "inserted", contentId, preferenceApplied: preference, location, etag, content };
+  return {
+    kind: "inserted",
+    contentId,
+    preferenceApplied: preference,
+    location,
+    etag,
+    content: content && { type: content.type, body: copyOf(content.body) },
+  };
 }
 
 function failed(
@@ -296,7 +303,7 @@ function queryHeadersOf({ headers }: WireResponse): string[] {
 
 /** A list is copied whole into the batch response. */
 function bodyOf({ body }: WireResponse): Uint8Array | string {
-  if (body instanceof ListBody) return body.copy();
   if (typeof body === "string" || body instanceof Uint8Array) return body;
+  if (isLent(body)) return copyOf(body);
   throw new Error("An operation in a batch returned no body or a streamed one.");
 }

@@ -4,8 +4,9 @@ import { printDateTime, ticksOfMicros } from "@rowhouse/protocol/date-time";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { entityPath } from "@rowhouse/protocol/entity-url";
 import fc from "fast-check";
+import { copyOf } from "../http/body-bytes.ts";
 import { encodeRecord } from "./entity-record.ts";
-import { EntityListWriter, entityJson } from "./entity-writer.ts";
+import { EntityListWriter, entityBody } from "./entity-writer.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 import { RecordView } from "./record-view.ts";
 import {
@@ -141,7 +142,7 @@ describe("the JSON of a projection", () => {
     const view = new RecordView();
     view.reset(EXAMPLE);
     for (let i = 0; i < count; i++) list.add(view);
-    const { value } = JSON.parse(list.finish().copy().toString());
+    const { value } = JSON.parse(text(copyOf(list.finish())));
     assert.deepEqual([value.length, JSON.stringify(value.at(-1))], [count, expected]);
   });
 });
@@ -390,7 +391,7 @@ describe("lists that are written at the same time", () => {
         }
         for (const { place, level, select, writer } of lists) {
           const alone = records.map((record) => entityJson(record, place, level, select));
-          check(writer.finish().copy(), listOf(alone));
+          check(copyOf(writer.finish()), listOf(alone));
         }
       }
     }
@@ -440,7 +441,7 @@ function list(
     view.reset(record);
     writer.add(view);
   }
-  return writer.finish().copy();
+  return copyOf(writer.finish());
 }
 
 function checkEachAsAlone(
@@ -462,6 +463,10 @@ function listOf(bodies: readonly Uint8Array[]): string {
 
 function check(body: Uint8Array, expected: string): void {
   assert.equal(text(body), expected);
+}
+
+function entityJson(...parameters: Parameters<typeof entityBody>): Uint8Array {
+  return copyOf(entityBody(...parameters));
 }
 
 function text(body: Uint8Array): string {

@@ -1,46 +1,34 @@
 import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
-import { takeBytes } from "../byte-slab.ts";
-import { BeginningViews } from "../byte-views.ts";
 import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
 import { HeadSequence } from "./head-sequence.ts";
-import { HEAD_ROOM_BYTES, ListBody, takePage } from "./list-body.ts";
+import { HEAD_ROOM_BYTES, JsonBody, takePage } from "./json-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 import { Projection } from "./projection.ts";
 import { RecordView } from "./record-view.ts";
 
 /** The body of one entity, as returned by Get Entity and Insert Entity. */
-export function entityJson(
+export function entityBody(
   record: Uint8Array,
   place: EntityPlace,
   level: MetadataLevel,
   select?: readonly string[],
-): Uint8Array {
+): JsonBody {
   view.reset(record);
   const head =
     select === undefined && lastHead?.isFor(place, level)
       ? lastHead
       : loneHead(place, level, select);
   const projection = select && new Projection(select, level);
-  const bytesMax = entityBytesMax(head, projection, view);
-  const body = bytesMax > ROOM_BYTES ? Buffer.allocUnsafeSlow(bytesMax) : room;
+  const page = takePage();
+  page.reserve(HEAD_ROOM_BYTES, entityBytesMax(head, projection, view));
+  const out = page.bytes;
   const end = projection
-    ? writeProjected(body, 0, view, level, head, projection)
-    : writeProperties(body, head.write(body, 0, view), view, level);
-  if (body !== room) return body.subarray(0, end);
-  const own = takeBytes(end);
-  own.set(roomViews.of(end));
-  return own;
+    ? writeProjected(out, HEAD_ROOM_BYTES, view, level, head, projection)
+    : writeProperties(out, head.write(out, HEAD_ROOM_BYTES, view), view, level);
+  return new JsonBody(page, end);
 }
-
-/**
- * Scratch in which an entity is written while its length is unknown. Allocating its maximum length
- * and a view of the used part would take 0.2 µs more than the copy.
- */
-const ROOM_BYTES = 16 * 1024;
-const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
-const roomViews = new BeginningViews(room);
 
 /** Most requests repeat the previous one's form, and building a head costs as much as everything else. */
 let lastHead: EntityHead | undefined;
@@ -129,12 +117,12 @@ export class EntityListWriter {
   }
 
   /** The whole body. No entity may be added after this. */
-  finish(): ListBody {
+  finish(): JsonBody {
     this.#page.reserve(this.#at, 2);
     const { bytes } = this.#page;
     bytes[this.#at] = 0x5d; // ]
     bytes[this.#at + 1] = CLOSING_BRACE;
-    return new ListBody(this.#page, this.#at + 2);
+    return new JsonBody(this.#page, this.#at + 2);
   }
 }
 

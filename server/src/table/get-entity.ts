@@ -6,7 +6,7 @@ import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight
 import { explainPoint } from "../query/explain.ts";
 import type { Plan } from "../query/plan.ts";
 import { recordEtag } from "./entity-record.ts";
-import { entityJson } from "./entity-writer.ts";
+import { entityBody } from "./entity-writer.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
@@ -88,7 +88,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     const headers = [...ODATA_HEADERS];
     headers.push("Content-Type", contentTypeOf(level), "ETag", recordEtag(record));
     headers.push(...costHeaders(planText, cost));
-    return { status: 200, headers, body: entityJson(record, request, level, select) };
+    return { status: 200, headers, body: entityBody(record, request, level, select) };
   },
 };
 

@@ -2,7 +2,8 @@ import { entityPath } from "@rowhouse/protocol/entity-url";
 import type { WireRequest } from "../operation.ts";
 import { recordEtag } from "./entity-record.ts";
 import { decodeInsert, type EntityWriteOperation, runEntityWrite } from "./entity-write.ts";
-import { entityJson } from "./entity-writer.ts";
+import { entityBody } from "./entity-writer.ts";
+import type { JsonBody } from "./json-body.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
 import { type Preference, preferenceOf } from "./prefer.ts";
@@ -38,7 +39,7 @@ export interface InsertedEntity {
   readonly location: string;
   readonly preference: Preference | undefined;
   /** Undefined if the client prefers no content. */
-  readonly content: { readonly type: string; readonly body: Uint8Array } | undefined;
+  readonly content: { readonly type: string; readonly body: JsonBody } | undefined;
 }
 
 export function describeInserted(
@@ -52,6 +53,6 @@ export function describeInserted(
     return { etag, location, preference, content: undefined };
   }
   const level = negotiateLevel(request);
-  const content = { type: contentTypeOf(level), body: entityJson(record!, request, level) };
+  const content = { type: contentTypeOf(level), body: entityBody(record!, request, level) };
   return { etag, location, preference, content };
 }

@@ -12,7 +12,7 @@ import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import { EntityListWriter } from "./entity-writer.ts";
-import type { ListBody } from "./list-body.ts";
+import type { JsonBody } from "./json-body.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { PageReader } from "./page-reader.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
@@ -24,7 +24,7 @@ interface QueryEntitiesInput {
 }
 
 interface QueryEntitiesOutput {
-  readonly body: ListBody;
+  readonly body: JsonBody;
   readonly next: EntityContinuation | undefined;
   readonly level: MetadataLevel;
   readonly planText: string;
@@ -114,6 +114,6 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         headers.push("x-ms-continuation-NextRowKey", encodeContinuation(next.rowKey));
       }
     }
-    return { status: 200, headers, body: body.isLong ? body : body.copy() };
+    return { status: 200, headers, body };
   },
 };
