@@ -4,7 +4,7 @@ import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine } from "../engine/engine.ts";
 import { partitionPrefixRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { APPEND, BLOCK, BlobLab, type LabRequest, ROOT } from "./test-blob-lab.ts";
+import { APPEND, BLOCK, BlobLab, LabClock, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
 const OTHER_LEASE = "2f812371-a41d-49e6-b123-f4b542e851c5";
@@ -147,6 +147,27 @@ describe("Copy Blob", () => {
       headers: { "x-ms-copy-action": "forget" },
     });
     await lab.assertTidy();
+  });
+
+  it("sums a source no longer than a call may take", async () => {
+    let passes = 0;
+    const clock = Object.assign(new LabClock(), {
+      elapsed: () => (clock.ms += passes),
+    });
+    const slow = await BlobLab.open({ clock });
+    await slow.must("PUT", "/docs?restype=container");
+    await slow.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: Buffer.alloc(200_000) });
+    const body = `<BlockList>${"<Latest>AAAA</Latest>".repeat(5)}</BlockList>`;
+    await slow.must("PUT", "/docs/blocks?comp=blocklist", { body });
+    const headers = source("blocks");
+    const summed = { ...headers, "x-ms-requires-sync": "true" };
+    passes = 8000;
+    await slow.refused("500 OperationTimedOut", "PUT", "/docs/to", { headers: summed });
+    await slow.must("PUT", "/docs/to", { headers });
+    passes = 1000;
+    await slow.must("PUT", "/docs/to", { headers: summed });
+    await slow.assertTidy();
+    await slow.close();
   });
 
   it("checks the target's lease and the conditions on both blobs", async () => {

@@ -80,7 +80,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
 
   async run(context, input, request) {
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
-      const copied = await copyOnce(context, input, request);
+      const copied = await copyOnce(context, input, request, time);
       if (copied !== undefined) return copied;
     }
   },
@@ -100,6 +100,7 @@ async function copyOnce(
   context: BlobContext,
   input: CopyBlobInput,
   request: WireRequest,
+  time: CallTime,
 ): Promise<CopyBlobOutput | undefined> {
   const { blobs, clock, readers } = context;
   const { name, source } = input;
@@ -108,7 +109,7 @@ async function copyOnce(
   checkSourceConditions(input.sourceConditions, original.modified);
   const made = await blobs.readUnlessReleased(source.name, original, () =>
     readers.duringWork(contentIdOf(original) ?? "", () =>
-      takeContent(context, input, original, request),
+      takeContent(context, input, original, request, time),
     ),
   );
   if (made === undefined) return undefined;
@@ -163,6 +164,7 @@ async function takeContent(
   input: CopyBlobInput,
   original: CommittedBlob,
   request: WireRequest,
+  time: CallTime,
 ): Promise<{ digests: Digests | undefined; copied: CopiedContent | undefined }> {
   const { blobs, contents } = context;
   const isSelf = isOntoItself(input);
@@ -171,7 +173,9 @@ async function takeContent(
   }
   // What may fail comes first: a finished copy that is not used would have to be given up.
   const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
-  const digests = isSummed ? await digestsOf(contents.read(original, 0, original.size)) : undefined;
+  const digests = isSummed
+    ? await digestsOf(contents.read(original, 0, original.size), time)
+    : undefined;
   return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
 }
 
@@ -222,8 +226,15 @@ function isTrue(head: RequestHead, name: string): boolean {
   return head.header(name)?.toLowerCase() === "true";
 }
 
-async function digestsOf(content: AsyncIterable<Uint8Array>): Promise<Digests> {
+/**
+ * A source may be terabytes long, and no client waits for hours.
+ * @throws ServiceError OperationTimedOut
+ */
+async function digestsOf(content: AsyncIterable<Uint8Array>, time: CallTime): Promise<Digests> {
   const digest = new ContentDigest({ md5: true });
-  for await (const part of content) digest.update(part);
+  for await (const part of content) {
+    if (time.isOver) throw new ServiceError("OperationTimedOut");
+    digest.update(part);
+  }
   return digest.digest();
 }

@@ -14,9 +14,13 @@ export class CallTime {
     this.#beganAt = elapsedMs(clock);
   }
 
+  get isOver(): boolean {
+    return elapsedMs(this.#clock) - this.#beganAt > CALL_MS_MAX;
+  }
+
   /** Call it only when nothing is in flight. @throws EngineError `Unavailable` */
   assertLeft(): void {
-    if (elapsedMs(this.#clock) - this.#beganAt > CALL_MS_MAX) {
+    if (this.isOver) {
       throw new EngineError(
         "Unavailable",
         `Concurrent writes won for the ${CALL_MS_MAX / 1000} seconds that a call may take. Retry the request.`,

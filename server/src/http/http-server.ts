@@ -25,6 +25,8 @@ export interface HttpServerOptions {
   readonly lingering?: LingeringCloses;
   /** Default: of this port alone. */
   readonly unread?: UnreadAnswers;
+  /** The fast lane's monotonic milliseconds. Default `performance.now`. */
+  readonly clock?: () => number;
   readonly onError: OnError;
 }
 
@@ -89,6 +91,7 @@ export class HttpServer {
       lingering,
       unread,
       requestMsMax: settings.requestTimeout,
+      ...(options.clock && { clock: options.clock }),
       // As if node:http had just accepted the connection.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);
