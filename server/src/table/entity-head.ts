@@ -4,7 +4,7 @@ import {
   writeEtagInstant,
   writeInstant,
 } from "@rowhouse/protocol/date-time";
-import { entityPath } from "@rowhouse/protocol/entity-url";
+import { entityPath, isPlainKey } from "@rowhouse/protocol/entity-url";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import type { MetadataLevel } from "./negotiate.ts";
@@ -30,6 +30,8 @@ export class EntityHead {
   readonly #table: string;
   /** From the brace to the ETag or, at fullmetadata, to the path in `odata.id`. */
   readonly #opening: Uint8Array;
+  /** The beginning of an entity's path. */
+  readonly #pathOpening: Uint8Array;
   /** Upper bound for the length of a head without its keys. */
   readonly #fixedBytesMax: number;
 
@@ -45,6 +47,7 @@ export class EntityHead {
             `"odata.id":${encodeJsonString(`${baseUrl}/`).slice(0, -1)}`
         : `{${context}"odata.etag":"W/\\"datetime'`,
     );
+    this.#pathOpening = encoder.encode(`${location.name}(PartitionKey='`);
     this.#fixedBytesMax = this.#opening.length + 2 * location.name.length + CONSTANT_BYTES_MAX;
   }
 
@@ -93,13 +96,43 @@ export class EntityHead {
       next = writeEtagInstant(out, next, seconds, ticks);
       return append(out, next, ETAG_END);
     }
-    const path = entityPath(this.#table, view.partitionKey, view.rowKey);
-    next = append(out, writeText(out, next, path), ETAG);
+    const pathAt = next;
+    const pathEnd = this.#writePath(out, next, view);
+    next = append(out, pathEnd, ETAG);
     next = append(out, writeEtagInstant(out, next, seconds, ticks), EDIT_LINK);
-    next = writeText(out, next, path);
+    next = copyBytes(out, next, out, pathAt, pathEnd);
     out[next] = QUOTE;
     return next + 1;
   }
+
+  /**
+   * Where the partition key is in each of the two paths of a head at fullmetadata, if both keys are plain and
+   * of these lengths, and the ETag's instant of that one; and where that instant is.
+   */
+  pathPlaces(partitionKeyBytes: number, rowKeyBytes: number, instantBytes: number): PathPlaces {
+    const { length } = this.#pathOpening;
+    const first = this.#opening.length;
+    const pathBytes =
+      length + partitionKeyBytes + PATH_ROW_KEY.length + rowKeyBytes + PATH_END.length;
+    const etagInstantAt = first + pathBytes + ETAG.length;
+    const second = etagInstantAt + instantBytes + EDIT_LINK.length;
+    return { partitionKeysAt: [first + length, second + length], etagInstantAt };
+  }
+
+  #writePath(out: Uint8Array, at: number, view: RecordView): number {
+    const { record, partitionKeyAt, rowKeyAt, propertiesAt } = view;
+    if (!isPlainKey(record, partitionKeyAt, propertiesAt)) {
+      return writeText(out, at, entityPath(this.#table, view.partitionKey, view.rowKey));
+    }
+    let next = append(out, at, this.#pathOpening);
+    next = append(out, copyBytes(out, next, record, partitionKeyAt, rowKeyAt), PATH_ROW_KEY);
+    return append(out, copyBytes(out, next, record, rowKeyAt, propertiesAt), PATH_END);
+  }
+}
+
+export interface PathPlaces {
+  readonly partitionKeysAt: readonly [first: number, second: number];
+  readonly etagInstantAt: number;
 }
 
 export function append(out: Uint8Array, at: number, text: Uint8Array): number {
@@ -116,9 +149,13 @@ const encoder = new TextEncoder();
 export const PARTITION_KEY = encoder.encode(',"PartitionKey":"');
 export const ROW_KEY = encoder.encode('","RowKey":"');
 export const TIMESTAMP = encoder.encode('","Timestamp":"');
-const TYPED_TIMESTAMP = encoder.encode('","Timestamp@odata.type":"Edm.DateTime","Timestamp":"');
+export const TYPED_TIMESTAMP = encoder.encode(
+  '","Timestamp@odata.type":"Edm.DateTime","Timestamp":"',
+);
 const ETAG = encoder.encode('","odata.etag":"W/\\"datetime\'');
 export const ETAG_END = encoder.encode('\'\\""');
+export const PATH_ROW_KEY = encoder.encode("',RowKey='");
+const PATH_END = encoder.encode("')");
 const EDIT_LINK = encoder.encode('\'\\"","odata.editLink":"');
 /** The constants above, two instants, and everything in two paths except their keys. */
 const CONSTANT_BYTES_MAX = 320;

@@ -251,6 +251,26 @@ describe("the JSON of a list", () => {
     }
   });
 
+  it("has the paths of keys of the same length, whether they are escaped or not", () => {
+    const texts = ["a b", "abc", "é1", "ab ", "cba", " ab", "a'b", "xyz", "é2", "bca"];
+    const keys = texts.flatMap((partitionKey) => texts.map((rowKey) => ({ partitionKey, rowKey })));
+    // So that keys of every kind follow each other.
+    for (const step of [1, 3, 7, 11, 13, 17, 19]) {
+      const ordered = keys.map((_, i) => keys[(i * step) % keys.length]!);
+      const records = ordered.map((each) =>
+        encodeRecord(decoded({ ...each, properties: [] }), MICROS),
+      );
+      const { value } = JSON.parse(text(list("fullmetadata", records)));
+      assert.deepEqual(
+        value.map((entity: unknown) => pick(entity, ["odata.id", "odata.editLink", "RowKey"])),
+        ordered.map(({ partitionKey, rowKey }) => {
+          const path = entityPath("People", partitionKey, rowKey);
+          return [`${BASE}/${path}`, path, rowKey];
+        }),
+      );
+    }
+  });
+
   it("has heads of every length around the longest that are repeated", () => {
     for (const level of LEVELS) {
       const records = Array.from({ length: 73 }, (_, i) => {

@@ -148,11 +148,11 @@ function listForm(
   const head = new EntityHead(place, level, "");
   const projection = select && new Projection(select, level);
   // At nometadata nothing precedes the selected members. Looking for a head to repeat would make
-  // writing such a list 60 % slower.
-  const hasHead = level !== "nometadata" || !projection || projection.beginsWithHead;
+  // writing such a list 60 % slower. At fullmetadata control information is repeated with keys alone.
+  const hasHead = level === "minimalmetadata" || !projection || projection.beginsWithHead;
   lastList = {
     head,
-    sequence: level !== "fullmetadata" && hasHead ? new HeadSequence(head, level) : undefined,
+    sequence: hasHead ? new HeadSequence(head, level) : undefined,
     select,
     projection,
     opening: encoder.encode(`{${contextMember(place, level, "", select)}"value":[`),
