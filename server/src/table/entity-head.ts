@@ -106,8 +106,8 @@ export class EntityHead {
   }
 
   /**
-   * Where the partition key is in each of the two paths of a head at fullmetadata, if both keys are plain and
-   * of these lengths, and the ETag's instant of that one; and where that instant is.
+   * Where a head at fullmetadata has the partition key in each of its two paths, and where it has the ETag's
+   * instant. The keys must be plain; all lengths are in bytes.
    */
   pathPlaces(partitionKeyBytes: number, rowKeyBytes: number, instantBytes: number): PathPlaces {
     const { length } = this.#pathOpening;
