@@ -5,6 +5,7 @@ import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HttpServer } from "@rowhouse/server/http/http-server";
 import { BodyAborted } from "@rowhouse/server/http/raw-request";
+import type { WireResponse } from "@rowhouse/server/operation";
 import { openServices } from "@rowhouse/server/server";
 import { openTestEngine } from "../support/test-engine.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -21,6 +22,35 @@ const LENGTH = 3_000_001;
 const HALF = 1_500_000;
 const TAKE = "/take/";
 const NEXT = "GET /refuse HTTP/1.1\r\nHost: h\r\n\r\n";
+
+it("Entities returned by inserts that share a flush keep no memory that others wait for", async () => {
+  const services = await openServices({
+    accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
+    engine: await openTestEngine(),
+    services: ["table"],
+  });
+  const bodies: WireResponse["body"][] = [];
+  const server = await HttpServer.listen(
+    { host: "127.0.0.1", port: 0, tls: undefined, lane: "fast", onError: assert.ifError },
+    async (request) => {
+      const answer = await services.handles.get("table")!(request);
+      bodies.push(answer.body);
+      return answer;
+    },
+  );
+  const wire = new TableWire({
+    url: `${server.url}/${DEVELOPMENT_ACCOUNT.name}`,
+    account: DEVELOPMENT_ACCOUNT.name,
+    key: KEY,
+  });
+  await wire.send("POST", "/Tables", { body: { TableName: "Shared" } });
+  const inserted = await wire.send("POST", "/Shared", { body: { PartitionKey: "p", RowKey: "r" } });
+  assert.equal(inserted.status, 201);
+  assert.ok(bodies.at(-1) instanceof Uint8Array);
+  wire.close();
+  await server.close();
+  await services.close();
+});
 
 for (const lane of ["node", "fast"] as const) {
   it(`A request whose body arrives after its timeout is not executed (${lane})`, async () => {

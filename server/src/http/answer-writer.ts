@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { BeginningViews } from "../byte-views.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
-import { bodyBytesOf, copyOf, isLent } from "./body-bytes.ts";
+import { bodyBytesOf, copyOf, isLent, LONG_BYTES } from "./body-bytes.ts";
 import { KEEP_ALIVE_SECONDS, written } from "./both-lanes.ts";
 import { DirectWrites } from "./direct-writes.ts";
 
@@ -169,8 +169,6 @@ function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   return views.of(head.length + body.length);
 }
 
-/** Four times the `highWaterMark` of sockets in Node 20; equal to it in Node 22 and later. */
-const LONG_BYTES = 64 * 1024;
 /** Longer bodies are written from their own memory. */
 const JOINED_BYTES_MAX = 32 * 1024;
 /** Shared by all connections. */

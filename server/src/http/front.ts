@@ -10,7 +10,7 @@ import type { Clock, Stopwatch } from "../clock.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
-import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
+import { announcedBytes, bodyBytesOf, isLent, kept } from "./body-bytes.ts";
 import type { BodyRoom } from "./body-room.ts";
 import { WHOLE_BYTES_MAX } from "./both-lanes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
@@ -227,9 +227,13 @@ export class Front<Context> {
     if (request.deadline) checkDeadline(request.deadline);
     const input = operation.decode(request);
     const output = operation.run(this.#service.context, input, request);
-    return output instanceof Promise
-      ? output.then((known) => operation.encode(known, request))
-      : operation.encode(output, request);
+    if (!(output instanceof Promise)) return operation.encode(output, request);
+    return output.then((known) => {
+      const response = operation.encode(known, request);
+      // A flush answers many writes at once. Lent bodies would all be out before the first is sent: with 256
+      // clients, an insert that returns its entity took 70 µs instead of 45.
+      return isLent(response.body) ? { ...response, body: kept(response.body) } : response;
+    });
   }
 
   #finish(request: Request, response: WireResponse): Awaitable<WireResponse> {

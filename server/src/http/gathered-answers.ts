@@ -1,13 +1,11 @@
 import type { WireResponse } from "../operation.ts";
-import { isLent } from "./body-bytes.ts";
+import { isLent, LONG_BYTES } from "./body-bytes.ts";
 
 /** A connection whose answer is ready and waits to be sent. */
 export interface Answered {
   sendAnswer(): void;
 }
 
-/** Shorter answers do not count as pages. */
-const PAGE_BYTES_MIN = 64 * 1024;
 /** Turns with fewer pages are not a crowd: the client reads the first page while the next is built. */
 const CROWD_MIN = 4;
 /**
@@ -41,7 +39,7 @@ export class GatheredAnswers {
 
   /** Whether to hold the answer back, with `add`. Call it once per answer: it also counts the turn's pages. */
   holdsBack({ body }: WireResponse): boolean {
-    if (!isLent(body) || body.end - body.start < PAGE_BYTES_MIN) return false;
+    if (!isLent(body) || body.end - body.start < LONG_BYTES) return false;
     if (this.#made++ === 0) setImmediate(this.#atTurnEnd);
     return this.#isCrowd;
   }

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
-import { announcedBytes, bodyBytesOf, copyOf, isLent } from "./body-bytes.ts";
+import { announcedBytes, bodyBytesOf, kept } from "./body-bytes.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
@@ -120,8 +120,6 @@ function originForm(target: string): string {
   return scheme ? "/" + target.slice(scheme[0].length).replace(/^\//, "") : "/" + target;
 }
 
-/** Shorter answers are sent whole. */
-const POURED_BYTES_MIN = 64 << 10;
 /** Shorter answers are not counted: over TLS each of them waits for a moment. */
 const COUNTED_BYTES_MIN = 64 << 10;
 
@@ -141,9 +139,9 @@ function send(
   // The answer carries its own date.
   response.sendDate = false;
   const { status } = answer;
+  const body = kept(answer.body);
   const headers = [...answer.headers];
-  const bytes = bodyBytesOf(answer.body);
-  const body = isLent(answer.body) && bytes! < POURED_BYTES_MIN ? copyOf(answer.body) : answer.body;
+  const bytes = bodyBytesOf(body);
   const isBare = body === undefined && (status === 204 || status === 304);
   if (bytes !== undefined && !isBare && announcedBytes(headers) === undefined) {
     headers.push("Content-Length", String(bytes));
