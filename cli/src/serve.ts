@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import type { Account, Accounts } from "@rowhouse/server/auth/accounts";
+import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
 import { serverUrl, type TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
+import type { Account } from "@rowhouse/server/wire/account";
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import { failWith } from "./fail-with.ts";

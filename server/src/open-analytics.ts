@@ -4,12 +4,12 @@ import { Catalog } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
-import { type ExchangeObserver, joinObservers, type Observer } from "./http/observer.ts";
-import { SERVICE_NAMES, type ServiceName } from "./http/service.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
 import { AnalyticsMetrics } from "./insight/analytics-metrics.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
+import { type ExchangeObserver, joinObservers, type Observer } from "./wire/observer.ts";
+import { SERVICE_NAMES, type ServiceName } from "./wire/service-name.ts";
 
 /** The service properties that users have set, for each open service. */
 type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;

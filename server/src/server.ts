@@ -16,17 +16,18 @@ import type { Engine } from "./engine/engine.ts";
 import { BodyRoom } from "./http/body-room.ts";
 import type { Handle } from "./http/both-lanes.ts";
 import { Front, type FrontOptions } from "./http/front.ts";
-import type { Gate } from "./http/gate.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
-import type { Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
-import { SERVICE_NAMES, type Service, type ServiceName } from "./http/service.ts";
+import type { Service } from "./http/service.ts";
 import type { Insight } from "./insight/insight.ts";
 import { openAnalytics, withAnalytics } from "./open-analytics.ts";
 import { PatientClock } from "./patient-clock.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { openTableService } from "./table/open-table-service.ts";
+import type { Gate } from "./wire/gate.ts";
+import type { Observer } from "./wire/observer.ts";
+import { SERVICE_NAMES, type ServiceName } from "./wire/service-name.ts";
 
 export interface ServicesOptions {
   readonly accounts: Accounts;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { EngineError } from "@rowhouse/server/engine/engine";
-import type { Observer, RequestRecord } from "@rowhouse/server/http/observer";
+import type { Observer, RequestRecord } from "@rowhouse/server/wire/observer";
 import { pino } from "pino";
 import { FaultLog, loggingObserver } from "rowhouse/serve/logs";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { joinObservers, type Observer, type RequestRecord } from "@rowhouse/server/http/observer";
 import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
+import { joinObservers, type Observer, type RequestRecord } from "@rowhouse/server/wire/observer";
 import { FaultyEngine } from "../support/faulty-engine.ts";
 import { batchedQuery, readBatch, sendBatch, sendChangeset } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";

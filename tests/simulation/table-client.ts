@@ -2,8 +2,8 @@ import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
-import type { WireResponse } from "@rowhouse/server/operation";
 import { type OpenServices, openServices } from "@rowhouse/server/server";
+import type { WireResponse } from "@rowhouse/server/wire/operation";
 
 export interface Keys {
   readonly partitionKey: string;

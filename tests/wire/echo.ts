@@ -1,6 +1,6 @@
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
-import type { WireResponse } from "@rowhouse/server/operation";
+import type { WireResponse } from "@rowhouse/server/wire/operation";
 
 /** Answers each request with its target and body, once the body is read and the gate is open. */
 export class Echo {

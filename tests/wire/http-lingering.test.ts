@@ -9,7 +9,7 @@ import {
 } from "@rowhouse/server/http/both-lanes";
 import { HttpServer } from "@rowhouse/server/http/http-server";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
-import type { BodySource } from "@rowhouse/server/http/raw-request";
+import type { BodySource } from "@rowhouse/server/wire/body-source";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 

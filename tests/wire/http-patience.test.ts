@@ -8,7 +8,7 @@ import {
   REQUEST_MS_MAX,
   STALLED_MS_MAX,
 } from "@rowhouse/server/http/both-lanes";
-import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast-lane";
+import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast/fast-lane";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
 import { Echo } from "./echo.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
-import type { Gate } from "@rowhouse/server/http/gate";
-import type { RequestRecord } from "@rowhouse/server/http/observer";
 import { TABLE_OPERATIONS } from "@rowhouse/server/table/table-service";
+import type { Gate } from "@rowhouse/server/wire/gate";
+import type { RequestRecord } from "@rowhouse/server/wire/observer";
 import { FaultyEngine } from "../support/faulty-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";

@@ -3,7 +3,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "@rowhouse/server/clock";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import { makeFolder } from "@rowhouse/server/engine/make-folder";
-import type { Observer } from "@rowhouse/server/http/observer";
+import type { Observer } from "@rowhouse/server/wire/observer";
 import { type Logger, pino } from "pino";
 import { messageOf } from "../message-of.ts";
 

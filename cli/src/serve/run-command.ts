@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:os";
-import type { Account } from "@rowhouse/server/auth/accounts";
 import type { RunningServer } from "@rowhouse/server/server";
+import type { Account } from "@rowhouse/server/wire/account";
 import { messageOf } from "../message-of.ts";
 import { endBy } from "./end-signals.ts";
 

@@ -1,4 +1,4 @@
-import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/http/service";
+import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/wire/service-name";
 import { InvalidArgumentError, Option } from "commander";
 import { notEmpty } from "../not-empty.ts";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";

@@ -1,5 +1,5 @@
-import type { Observer } from "@rowhouse/server/http/observer";
 import type { Watcher } from "@rowhouse/server/insight/deferred-watchers";
+import type { Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
 
 /** Logs queries whose page took long, with plan and cost, which show what to improve. */

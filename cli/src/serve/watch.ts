@@ -3,8 +3,6 @@ import { chmodSync, createWriteStream, existsSync, rmSync, statSync, writeFileSy
 import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import type { Gate } from "@rowhouse/server/http/gate";
-import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
 import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
 import { DeferredWatchers, type Watcher } from "@rowhouse/server/insight/deferred-watchers";
@@ -17,6 +15,8 @@ import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
+import type { Gate } from "@rowhouse/server/wire/gate";
+import { joinObservers, type Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
 import { messageOf } from "../message-of.ts";
 import { readText } from "../read-text.ts";

@@ -1,5 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { type Account, Accounts, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
+import type { Account } from "../wire/account.ts";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import { SettingsError, type SettingsSection } from "./settings-section.ts";
 
 /**

@@ -1,14 +1,5 @@
+import type { Account } from "../wire/account.ts";
 import { SettingsError } from "./settings-section.ts";
-
-/** A storage account that this server serves. Immutable: changed keys make a new object. */
-export interface Account {
-  /** 3 to 24 lower-case letters and digits. */
-  readonly name: string;
-  /** One or two shared keys, decoded from base64. Either is valid. */
-  readonly keys: readonly Uint8Array[];
-  /** The account exists, but every request is refused with AccountIsDisabled. */
-  readonly disabled?: boolean;
-}
 
 /** Suffix of the account name when a request addresses the account's read-only replica. */
 export const SECONDARY = "-secondary";

@@ -1,6 +1,6 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import type { Awaitable } from "../awaitable.ts";
-import type { Account } from "./accounts.ts";
+import type { Account } from "../wire/account.ts";
 import type { BearerVerifier } from "./bearer.ts";
 
 /** The operator's settings for authentication. */

@@ -3,10 +3,10 @@ import { describe, it } from "node:test";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
+import type { Identity } from "../wire/identity.ts";
 import { DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import type { PolicyAddress } from "./auth-context.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
-import type { Identity } from "./identity.ts";
 import {
   authenticate,
   contextAt,

@@ -9,11 +9,11 @@ import {
   type SasParameters,
 } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
-import type { RequestHead } from "../operation.ts";
+import type { Identity } from "../wire/identity.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import type { AuthContext } from "./auth-context.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
 import { isSignedBy } from "./hmac.ts";
-import type { Identity } from "./identity.ts";
 import { type KnownToken, rememberToken } from "./known-tokens.ts";
 
 /** A request with a SAS, and everything needed to check it. */

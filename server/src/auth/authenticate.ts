@@ -3,14 +3,14 @@ import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
-import type { RequestHead } from "../operation.ts";
+import type { Identity } from "../wire/identity.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { SECONDARY } from "./accounts.ts";
 import type { AuthContext } from "./auth-context.ts";
 import { authenticateSas } from "./authenticate-sas.ts";
 import { DEFAULT_AUTHORITY, printChallenge } from "./bearer.ts";
 import { type AuthDialect, challenged } from "./dialect.ts";
 import { isSignedBy } from "./hmac.ts";
-import type { Identity } from "./identity.ts";
 import { knownToken } from "./known-tokens.ts";
 
 /** The challenge for anonymous callers when no issuer is configured. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Access } from "../operation.ts";
+import type { Identity, SasKeyRange } from "../wire/identity.ts";
+import type { Access } from "../wire/operation.ts";
 import { authorize, permitsKey, permitsTable, refuseAnonymous } from "./authorize.ts";
 import { blobAuth, queueAuth, tableAuth } from "./dialect.ts";
-import type { Identity, SasKeyRange } from "./identity.ts";
 import { type RequestSketch, refusalOf, sketchRequest } from "./test-request.ts";
 
 const CREATE_TABLE: Access = {

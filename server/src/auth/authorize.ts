@@ -1,12 +1,12 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
-import type { Access, RequestHead } from "../operation.ts";
-import { type AuthDialect, noAuthenticationInformation } from "./dialect.ts";
 import type {
   AccountSasIdentity,
   BearerIdentity,
   Identity,
   ServiceSasIdentity,
-} from "./identity.ts";
+} from "../wire/identity.ts";
+import type { Access, RequestHead } from "../wire/operation.ts";
+import { type AuthDialect, noAuthenticationInformation } from "./dialect.ts";
 import { namedVersion } from "./named-version.ts";
 
 /**

@@ -11,7 +11,7 @@ import {
   jwtVerify,
 } from "jose";
 import type { Clock } from "../clock.ts";
-import type { BearerIdentity } from "./identity.ts";
+import type { BearerIdentity } from "../wire/identity.ts";
 
 /** Verifies bearer tokens. */
 export interface BearerVerifier {

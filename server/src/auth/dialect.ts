@@ -13,8 +13,8 @@ import {
   tableSharedKeyLiteString,
   tableSharedKeyString,
 } from "@rowhouse/protocol/shared-key";
-import type { RequestHead } from "../operation.ts";
-import type { Identity, SasKeyRange, ServiceSasIdentity } from "./identity.ts";
+import type { Identity, SasKeyRange, ServiceSasIdentity } from "../wire/identity.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /** Where the services differ in authentication. Everything else is in `authenticate.ts`. */
 export interface AuthDialect {

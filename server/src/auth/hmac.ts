@@ -1,5 +1,5 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
-import type { Account } from "./accounts.ts";
+import type { Account } from "../wire/account.ts";
 
 /**
  * Whether `signature` is the base64 HMAC-SHA256 of `text` under one of the account's keys. Compares

@@ -1,5 +1,5 @@
 import type { SasParameters } from "@rowhouse/protocol/sas";
-import type { Account } from "./accounts.ts";
+import type { Account } from "../wire/account.ts";
 
 /** A token whose signature was verified. */
 export interface KnownToken {

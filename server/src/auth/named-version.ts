@@ -1,4 +1,4 @@
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /** The protocol version a request names: in its header, else in a parameter, else in its SAS. */
 export function namedVersion(head: Pick<RequestHead, "header" | "query">): string | undefined {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseSas } from "@rowhouse/protocol/sas";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import {
   authenticate,
   contextAt,

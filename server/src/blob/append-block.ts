@@ -1,6 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
-import { integerHeader, invalidHeader } from "../http/header-values.ts";
+import { integerHeader, invalidHeader } from "../wire/header-values.ts";
 import { type Appended, judgeAppend } from "./append-queue.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";

@@ -1,8 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseAnonymous } from "../auth/authorize.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
-import { invalidHeader } from "../http/header-values.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
+import { invalidHeader } from "../wire/header-values.ts";
+import type { RequestHead, WireRequest } from "../wire/operation.ts";
 import type { BlobName } from "./blob-keys.ts";
 import type { BlobState, BlobStore } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";

@@ -1,4 +1,4 @@
-import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
+import { type Metadata, metadataHeaders, readMetadata } from "../wire/metadata.ts";
 import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";

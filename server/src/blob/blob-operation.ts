@@ -6,8 +6,8 @@ import type { ServicePropertiesStore } from "../catalog/service-properties-store
 import type { Clock } from "../clock.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { Engine } from "../engine/engine.ts";
-import { checkResourceName } from "../http/resource-name.ts";
-import type { Operation, RequestHead } from "../operation.ts";
+import type { Operation, RequestHead } from "../wire/operation.ts";
+import { checkResourceName } from "../wire/resource-name.ts";
 import type { AppendQueue } from "./append-queue.ts";
 import type { Readable } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";

@@ -1,8 +1,8 @@
-import { md5Header } from "../http/content-md5.ts";
-import { invalidHeader } from "../http/header-values.ts";
-import { metadataHeaders } from "../http/metadata.ts";
-import { invalidParameter } from "../http/query-parameters.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
+import { md5Header } from "../wire/content-md5.ts";
+import { invalidHeader } from "../wire/header-values.ts";
+import { metadataHeaders } from "../wire/metadata.ts";
+import type { RequestHead, WireRequest } from "../wire/operation.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import { leaseHeaders } from "./lease.ts";
 import { lastModifiedOf, printTime, validatorHeaders } from "./validators.ts";

@@ -1,7 +1,7 @@
 import { toBuffer } from "../byte-views.ts";
 import type { ContentId } from "../content/content-store.ts";
 import type { Entry } from "../engine/engine.ts";
-import type { Metadata } from "../http/metadata.ts";
+import type { Metadata } from "../wire/metadata.ts";
 import type { Lease } from "./lease.ts";
 
 /**

@@ -1,6 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { blobAuth } from "../auth/dialect.ts";
 import { namedVersion } from "../auth/named-version.ts";
+import { NEWEST_VERSION, versionOf } from "../auth/version.ts";
 import { whenReady } from "../awaitable.ts";
 import {
   getServiceProperties,
@@ -8,12 +9,11 @@ import {
   setServiceProperties,
 } from "../catalog/service-operations.ts";
 import { storedPolicy } from "../catalog/stored-policy.ts";
-import { withContentMd5 } from "../http/content-md5.ts";
-import { invalidParameter } from "../http/query-parameters.ts";
 import type { ErrorFacts, Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
-import { NEWEST_VERSION, versionOf } from "../http/version.ts";
-import type { AnyOperation, RequestHead, WireResponse } from "../operation.ts";
+import { withContentMd5 } from "../wire/content-md5.ts";
+import type { AnyOperation, RequestHead, WireResponse } from "../wire/operation.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { getAccountInformation } from "./account-information.ts";
 import { appendBlock } from "./append-block.ts";

@@ -1,5 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { invalidParameter } from "../http/query-parameters.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 

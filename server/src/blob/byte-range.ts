@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /** Bytes of a blob, including the last one; without `last`, up to the end. */
 export interface ByteRange {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
-import { headerValues, listHeader } from "../http/header-values.ts";
-import type { RequestHead } from "../operation.ts";
+import { headerValues, listHeader } from "../wire/header-values.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
 
 /** What a request's conditional headers require of the blob. Times are in seconds since 1970. */

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
-import type { WireRequest } from "../operation.ts";
+import { type Metadata, metadataHeaders, readMetadata } from "../wire/metadata.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import { findForCaller } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";

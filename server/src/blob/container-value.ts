@@ -1,5 +1,5 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
-import type { Metadata } from "../http/metadata.ts";
+import type { Metadata } from "../wire/metadata.ts";
 import type { Lease } from "./lease.ts";
 
 /** The catalog's value for a container. */

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { CallTime } from "../engine/call-time.ts";
-import { md5Header, md5Mismatch } from "../http/content-md5.ts";
-import { invalidHeader, requiredHeader } from "../http/header-values.ts";
-import { type Metadata, readMetadata } from "../http/metadata.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
+import { md5Header, md5Mismatch } from "../wire/content-md5.ts";
+import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
+import { type Metadata, readMetadata } from "../wire/metadata.ts";
+import type { RequestHead, WireRequest } from "../wire/operation.ts";
 import { CREATE_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";

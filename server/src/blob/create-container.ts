@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { type Metadata, readMetadata } from "../http/metadata.ts";
-import type { RequestHead } from "../operation.ts";
+import { type Metadata, readMetadata } from "../wire/metadata.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { checkNotForbidden, publicAccessOf } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import type { PublicAccess } from "./container-value.ts";

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { invalidHeader } from "../http/header-values.ts";
-import type { RequestHead } from "../operation.ts";
+import { invalidHeader } from "../wire/header-values.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";

@@ -6,8 +6,8 @@ import {
   structuredBytes,
 } from "@rowhouse/protocol/structured-message";
 import { CallTime } from "../engine/call-time.ts";
-import { invalidHeader } from "../http/header-values.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
+import { invalidHeader } from "../wire/header-values.ts";
+import type { RequestHead, WireRequest } from "../wire/operation.ts";
 import { READ_ACCESS, readForCaller } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { invalidHeader, missingHeader, requiredHeader } from "../http/header-values.ts";
-import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
+import { invalidHeader, missingHeader, requiredHeader } from "../wire/header-values.ts";
+import type { RequestHead, WireRequest, WireResponse } from "../wire/operation.ts";
 import { type Lease, type LeaseAction, secondsUntilBroken } from "./lease.ts";
 import { validatorHeaders } from "./validators.ts";
 

@@ -1,6 +1,6 @@
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
-import { invalidParameter } from "../http/query-parameters.ts";
-import type { WireRequest } from "../operation.ts";
+import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
+import type { WireRequest } from "../wire/operation.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { findForCaller } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";

@@ -1,5 +1,5 @@
 import type { Named } from "../catalog/catalog.ts";
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
+import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
 import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { type BlobOperation, LOG_CONTAINER } from "./blob-operation.ts";
 import type { ContainerValue } from "./container-value.ts";

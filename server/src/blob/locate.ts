@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Query } from "../http/query.ts";
-import type { Location, RequestHead } from "../operation.ts";
+import type { Location, RequestHead } from "../wire/operation.ts";
+import type { Query } from "../wire/query.ts";
 
 const ROOT_CONTAINER = "$root";
 

@@ -1,5 +1,5 @@
-import type { Metadata } from "../http/metadata.ts";
 import { LOG_KINDS, type LogBatch, type LogEntry } from "../insight/analytics-log.ts";
+import type { Metadata } from "../wire/metadata.ts";
 
 /**
  * Names and metadata of the analytics log's blobs. Names sort in the order of their hours.

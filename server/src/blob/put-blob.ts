@@ -1,10 +1,10 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
-import { md5Mismatch } from "../http/content-md5.ts";
-import { invalidHeader, requiredHeader } from "../http/header-values.ts";
-import { type Metadata, readMetadata } from "../http/metadata.ts";
-import type { RequestHead } from "../operation.ts";
+import { md5Mismatch } from "../wire/content-md5.ts";
+import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
+import { type Metadata, readMetadata } from "../wire/metadata.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { CREATE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";

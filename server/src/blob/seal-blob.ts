@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { integerHeader } from "../http/header-values.ts";
+import { integerHeader } from "../wire/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";

@@ -1,4 +1,4 @@
-import { invalidHeader } from "../http/header-values.ts";
+import { invalidHeader } from "../wire/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /*
  * Features of the cloud's Blob service that are missing here. A request for one is refused with 501, which no

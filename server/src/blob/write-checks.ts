@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { WireRequest } from "../operation.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import { checkMayReplace } from "./blob-access.ts";
 import type { BlobType, CommittedBlob } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../wire/operation.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import { parseServiceProperties } from "../xml/parse-service-properties.ts";
 import { printServiceProperties } from "../xml/print-service-properties.ts";

@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { type Account, SECONDARY } from "../auth/accounts.ts";
+import { SECONDARY } from "../auth/accounts.ts";
+import type { Account } from "../wire/account.ts";
 
 /** The account a request addresses, and the rest of the path. */
 export interface Address {

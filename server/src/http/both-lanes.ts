@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import type { RawRequest } from "./raw-request.ts";
 
 /** Receives the requests of a lane. */

@@ -1,5 +1,5 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead, WireResponse } from "../operation.ts";
+import type { RequestHead, WireResponse } from "../wire/operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 
 /**

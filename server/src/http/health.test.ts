@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import { type Health, healthPages } from "./health.ts";
 import type { Pages } from "./pages.ts";
 import { HeaderList, WholeBody } from "./raw-request.ts";

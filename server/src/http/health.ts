@@ -1,5 +1,5 @@
 import type { Awaitable } from "../awaitable.ts";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import type { Pages } from "./pages.ts";
 
 export interface Health {

@@ -2,8 +2,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
-import type { WireResponse } from "../operation.ts";
-import { announcedBytes, bodyBytesOf, kept } from "./body-bytes.ts";
+import { announcedBytes, bodyBytesOf, kept } from "../wire/body-bytes.ts";
+import { BodyAborted, type BodySource } from "../wire/body-source.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
@@ -17,13 +18,7 @@ import {
 } from "./both-lanes.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
-import {
-  BodyAborted,
-  type BodySource,
-  HeaderList,
-  PartsFiller,
-  type RawRequest,
-} from "./raw-request.ts";
+import { HeaderList, PartsFiller, type RawRequest } from "./raw-request.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
 export const NODE_HTTP_OPTIONS = {

@@ -1,5 +1,5 @@
 import type { Awaitable } from "../awaitable.ts";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import type { Handle } from "./both-lanes.ts";
 import type { Front } from "./front.ts";
 import type { RawRequest } from "./raw-request.ts";

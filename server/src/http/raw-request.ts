@@ -1,3 +1,4 @@
+import type { BodySource } from "../wire/body-source.ts";
 /** The verbs that any of the services knows. */
 export const KNOWN_VERBS: ReadonlySet<string> = new Set([
   "GET",
@@ -23,25 +24,6 @@ export interface RawRequest {
   /** How long the lane held the request until its body was here too, in milliseconds. Default 0. */
   readonly heldMs?: number;
   readonly body: BodySource;
-}
-
-export interface BodySource {
-  /** Length of the body; undefined for a chunked one, whose length is known only at its end. */
-  readonly bytes: number | undefined;
-  /**
-   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived. The caller
-   * may then call again with a larger `bytesMax`. Synchronous when the bytes are already here.
-   * @throws BodyAborted when the client goes away before the end.
-   */
-  read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
-  /**
-   * Reads the next bytes of the body into `memory`, for content too large to hold. The body owns the memory
-   * until this returns or resolves. Calls may overlap and are filled in order, so that arriving bytes never
-   * wait for their reader.
-   * @returns how many bytes were read: fewer than `memory` holds only at the end of the body
-   * @throws BodyAborted when the client goes away before the end.
-   */
-  fill(memory: Uint8Array): number | Promise<number>;
 }
 
 /** A body that has arrived whole. */
@@ -104,14 +86,6 @@ export class PartsFiller implements Pick<BodySource, "fill"> {
       this.#rest = this.#rest.subarray(taken.length);
     }
     return filled;
-  }
-}
-
-/** The client left before its request was whole, so no answer can be sent. */
-export class BodyAborted extends Error {
-  constructor() {
-    super("The client closed the connection before its request body was complete.");
-    this.name = "BodyAborted";
   }
 }
 

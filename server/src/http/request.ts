@@ -1,10 +1,11 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Account } from "../auth/accounts.ts";
-import type { Identity } from "../auth/identity.ts";
-import type { Location, WireRequest } from "../operation.ts";
-import { PRINTABLE_ASCII } from "./header-values.ts";
-import { Query } from "./query.ts";
-import type { BodySource, Headers, RawRequest } from "./raw-request.ts";
+import type { Account } from "../wire/account.ts";
+import type { BodySource } from "../wire/body-source.ts";
+import { PRINTABLE_ASCII } from "../wire/header-values.ts";
+import type { Identity } from "../wire/identity.ts";
+import type { Location, WireRequest } from "../wire/operation.ts";
+import { Query } from "../wire/query.ts";
+import type { Headers, RawRequest } from "./raw-request.ts";
 import type { Deadline } from "./timed-body.ts";
 
 const NO_BODY = new Uint8Array(0);

@@ -3,13 +3,10 @@ import type { ServiceError } from "@rowhouse/protocol/errors";
 import type { PolicyAddress } from "../auth/auth-context.ts";
 import type { AuthDialect } from "../auth/dialect.ts";
 import type { Awaitable } from "../awaitable.ts";
-import type { AnyOperation, Location, RequestHead, WireResponse } from "../operation.ts";
+import type { AnyOperation, Location, RequestHead, WireResponse } from "../wire/operation.ts";
+import type { Query } from "../wire/query.ts";
+import type { ServiceName } from "../wire/service-name.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
-import type { Query } from "./query.ts";
-
-/** In the order of their ports. */
-export const SERVICE_NAMES = ["blob", "queue", "table"] as const;
-export type ServiceName = (typeof SERVICE_NAMES)[number];
 
 /** What `http` needs to know of a service: its operations, and how it differs from the others. */
 export interface Service<Context = unknown> {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { AnyOperation, RequestHead, WireResponse } from "../operation.ts";
-import { printErrorTime, storageErrorXml } from "./error-body.ts";
-import { invalidParameter, missingParameter } from "./query-parameters.ts";
+import { printErrorTime, storageErrorXml } from "../wire/error-body.ts";
+import type { AnyOperation, RequestHead, WireResponse } from "../wire/operation.ts";
+import { invalidParameter, missingParameter } from "../wire/query-parameters.ts";
 import type { ErrorFacts } from "./service.ts";
 
 /** How Queue and Blob refuse requests; see `Service.encodeError` and `Service.refuse`. */

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Awaitable } from "../awaitable.ts";
 import { whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { BodySource } from "./raw-request.ts";
+import type { BodySource } from "../wire/body-source.ts";
 
 /** When the client stops waiting for its request, as `timeout` says. */
 export interface Deadline {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Query } from "../http/query.ts";
+import { Query } from "../wire/query.ts";
 import { AnalyticsLog } from "./analytics-log.ts";
 import { LOGGED_RECORD } from "./test-record.ts";
 

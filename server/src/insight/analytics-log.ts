@@ -1,5 +1,5 @@
-import type { RequestRecord } from "../http/observer.ts";
-import type { WireRequest } from "../operation.ts";
+import type { RequestRecord } from "../wire/observer.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import type { AnalyticsSettings } from "./analytics-metrics.ts";
 import { type LoggedRequest, type LoggedResponse, printLogLine } from "./log-line.ts";
 

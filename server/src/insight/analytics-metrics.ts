@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { RequestRecord } from "../http/observer.ts";
+import type { RequestRecord } from "../wire/observer.ts";
 import { TransactionCounts } from "./transaction-counts.ts";
 
 /** What an account wants logged and counted for a service. Its service properties have this shape. */

@@ -1,4 +1,4 @@
-import type { RequestRecord, Sender } from "../http/observer.ts";
+import type { RequestRecord, Sender } from "../wire/observer.ts";
 import { ownText } from "./own-text.ts";
 
 /** Counts for one address, account and kind of credential. */

@@ -1,6 +1,6 @@
 import { ERRORS, type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
 import type { Awaitable } from "../awaitable.ts";
-import type { Gate, GateFacts } from "../http/gate.ts";
+import type { Gate, GateFacts } from "../wire/gate.ts";
 import { type Metric, single } from "./prometheus.ts";
 
 /** A deliberate fault. */

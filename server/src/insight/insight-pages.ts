@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Pages } from "../http/pages.ts";
 import type { RawRequest } from "../http/raw-request.ts";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 
 /** A page whose content is built on request. */
 export interface Page {

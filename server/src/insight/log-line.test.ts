@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { Query } from "../http/query.ts";
+import { Query } from "../wire/query.ts";
 import { type LoggedRequest, printLogLine } from "./log-line.ts";
 import { LOGGED_RECORD as RECORD } from "./test-record.ts";
 

@@ -1,6 +1,6 @@
 import { withoutSignature } from "@rowhouse/protocol/without-signature";
-import type { RequestRecord } from "../http/observer.ts";
-import type { WireRequest, WireResponse } from "../operation.ts";
+import type { RequestRecord } from "../wire/observer.ts";
+import type { WireRequest, WireResponse } from "../wire/operation.ts";
 import { callerOf, outcomeOf } from "./transaction-counts.ts";
 
 /** The parts of a request, besides its record, that a line contains. */

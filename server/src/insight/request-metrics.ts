@@ -1,5 +1,5 @@
-import type { Observer, RequestRecord } from "../http/observer.ts";
 import { PLAN_CLASSES } from "../query/plan.ts";
+import type { Observer, RequestRecord } from "../wire/observer.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import { PAGE_BYTES, type WriteFacts } from "./insight.ts";
 import { Histogram, type Metric, single } from "./prometheus.ts";

@@ -1,4 +1,4 @@
-import type { RequestRecord } from "../http/observer.ts";
+import type { RequestRecord } from "../wire/observer.ts";
 
 /** For tests: a blob read with a key. */
 export const LOGGED_RECORD: RequestRecord = {

@@ -1,6 +1,6 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
-import type { RequestRecord, Sender } from "../http/observer.ts";
 import { planQuery } from "../query/planner.ts";
+import type { RequestRecord, Sender } from "../wire/observer.ts";
 import { advise } from "./advice/advise.ts";
 import { type RecordingEnd, readRecording } from "./advice/read-recording.ts";
 import type { TableData } from "./advice/rule.ts";

@@ -1,4 +1,4 @@
-import type { RequestRecord } from "../http/observer.ts";
+import type { RequestRecord } from "../wire/observer.ts";
 
 /**
  * The small part of the standard tracing API used here, so that nothing needs to be installed to compile or

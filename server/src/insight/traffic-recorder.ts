@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { Observer, RequestRecord, Sender } from "../http/observer.ts";
+import type { Observer, RequestRecord, Sender } from "../wire/observer.ts";
 import { ClientTally } from "./client-tally.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import type { QueryFacts, WriteFacts } from "./insight.ts";

@@ -1,4 +1,4 @@
-import type { RequestRecord } from "../http/observer.ts";
+import type { RequestRecord } from "../wire/observer.ts";
 
 /** The outcome of a request, in the words of the analytics tables. */
 const OUTCOMES = [

@@ -5,7 +5,7 @@ import { printFilter } from "@rowhouse/protocol/filter-printer";
 import type { FilterNode, OrNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import fc from "fast-check";
-import type { SasKeyRange } from "../auth/identity.ts";
+import type { SasKeyRange } from "../wire/identity.ts";
 import { explain } from "./explain.ts";
 import { isBefore, type KeyPosition, type KeyRead, type Plan } from "./plan.ts";
 import { planQuery, resumePlan } from "./planner.ts";

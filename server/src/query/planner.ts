@@ -1,6 +1,6 @@
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { SasKeyRange } from "../auth/identity.ts";
+import type { SasKeyRange } from "../wire/identity.ts";
 import {
   ALL_KEYS,
   ALL_ROWS,

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { type Metadata, readMetadata, sameMetadata } from "../http/metadata.ts";
+import { type Metadata, readMetadata, sameMetadata } from "../wire/metadata.ts";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 

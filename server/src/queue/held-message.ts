@@ -1,5 +1,5 @@
-import { invalidParameter, missingParameter } from "../http/query-parameters.ts";
-import type { WireRequest } from "../operation.ts";
+import type { WireRequest } from "../wire/operation.ts";
+import { invalidParameter, missingParameter } from "../wire/query-parameters.ts";
 import { parseMessageId } from "./message-id.ts";
 import type { HeldMessage } from "./message-store.ts";
 import { parsePopReceipt } from "./pop-receipt.ts";

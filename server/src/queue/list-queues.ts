@@ -1,5 +1,5 @@
 import type { Named } from "../catalog/catalog.ts";
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
+import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
 import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import type { QueueValue } from "./message-store.ts";
 import type { QueueOperation } from "./queue-operation.ts";

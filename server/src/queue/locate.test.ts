@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { refusalOf, sketchRequest } from "../auth/test-request.ts";
-import { Query } from "../http/query.ts";
+import { Query } from "../wire/query.ts";
 import { locateQueue, PEEK, queueMethodOf } from "./locate.ts";
 
 describe("A path below the account", () => {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Query } from "../http/query.ts";
-import { invalidParameter } from "../http/query-parameters.ts";
-import type { Location, RequestHead } from "../operation.ts";
+import type { Location, RequestHead } from "../wire/operation.ts";
+import type { Query } from "../wire/query.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 
 /** The kinds of resource that a path can name, and so the resources of routes. */
 export type QueueResource =

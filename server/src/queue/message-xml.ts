@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { toBuffer } from "../byte-views.ts";
-import { HttpDate } from "../http/http-date.ts";
+import { HttpDate } from "../wire/http-date.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { escapeText, printDocument, printElement } from "../xml/print-xml.ts";
 import { leafReader } from "../xml/read-leaf.ts";

@@ -1,6 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Query } from "../http/query.ts";
-import { invalidParameter, parseInteger } from "../http/query-parameters.ts";
+import type { Query } from "../wire/query.ts";
+import { invalidParameter, parseInteger } from "../wire/query-parameters.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
 import type { Message } from "./message-record.ts";
 import type { QueueName } from "./message-store.ts";

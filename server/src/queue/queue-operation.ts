@@ -2,10 +2,10 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
-import type { Query } from "../http/query.ts";
-import { integerParameter } from "../http/query-parameters.ts";
-import { checkResourceName } from "../http/resource-name.ts";
-import type { Operation, WireRequest } from "../operation.ts";
+import type { Operation, WireRequest } from "../wire/operation.ts";
+import type { Query } from "../wire/query.ts";
+import { integerParameter } from "../wire/query-parameters.ts";
+import { checkResourceName } from "../wire/resource-name.ts";
 import type { QueueResource } from "./locate.ts";
 import type { MessageStore, QueueName, QueueValue } from "./message-store.ts";
 

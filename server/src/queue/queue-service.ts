@@ -1,17 +1,17 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { queueAuth } from "../auth/dialect.ts";
+import { NEWEST_VERSION, versionOf } from "../auth/version.ts";
 import {
   getServiceProperties,
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
 import { storedPolicy } from "../catalog/stored-policy.ts";
-import { withContentMd5 } from "../http/content-md5.ts";
-import { invalidParameter } from "../http/query-parameters.ts";
 import type { Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
-import { NEWEST_VERSION, versionOf } from "../http/version.ts";
-import type { AnyOperation, RequestHead } from "../operation.ts";
+import { withContentMd5 } from "../wire/content-md5.ts";
+import type { AnyOperation, RequestHead } from "../wire/operation.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { clearMessages } from "./clear-messages.ts";
 import { createQueue } from "./create-queue.ts";

@@ -1,5 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { missingParameter } from "../http/query-parameters.ts";
+import { missingParameter } from "../wire/query-parameters.ts";
 import { heldMessageOf } from "./held-message.ts";
 import type { Message } from "./message-record.ts";
 import type { HeldMessage, QueueName } from "./message-store.ts";

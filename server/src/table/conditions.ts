@@ -1,7 +1,7 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
-import { listHeader } from "../http/header-values.ts";
-import type { RequestHead } from "../operation.ts";
+import { listHeader } from "../wire/header-values.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /** @throws ServiceError InvalidInput for a conditional header on a resource without an ETag. */
 export function refuseConditions(request: RequestHead): void {

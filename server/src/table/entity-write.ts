@@ -2,7 +2,7 @@ import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { permitsKey } from "../auth/authorize.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
-import type { WireRequest, WireResponse } from "../operation.ts";
+import type { WireRequest, WireResponse } from "../wire/operation.ts";
 import { ifMatchOf } from "./conditions.ts";
 import { recordEtag } from "./entity-record.ts";
 import { isMetricsTable } from "./metrics-tables.ts";

@@ -4,7 +4,7 @@ import { printDateTime, ticksOfMicros } from "@rowhouse/protocol/date-time";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { entityPath } from "@rowhouse/protocol/entity-url";
 import fc from "fast-check";
-import { copyOf } from "../http/body-bytes.ts";
+import { copyOf } from "../wire/body-bytes.ts";
 import { encodeRecord } from "./entity-record.ts";
 import { EntityListWriter, entityBody } from "./entity-writer.ts";
 import type { MetadataLevel } from "./negotiate.ts";

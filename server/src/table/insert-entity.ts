@@ -1,5 +1,5 @@
 import { entityPath } from "@rowhouse/protocol/entity-url";
-import type { WireRequest } from "../operation.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import { recordEtag } from "./entity-record.ts";
 import { decodeInsert, type EntityWriteOperation, runEntityWrite } from "./entity-write.ts";
 import { entityBody } from "./entity-writer.ts";

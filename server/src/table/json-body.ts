@@ -1,4 +1,4 @@
-import type { LentBody } from "../operation.ts";
+import type { LentBody } from "../wire/operation.ts";
 
 /**
  * The body of an entity or a list, in the page to which it was written. Pages are reused. Otherwise

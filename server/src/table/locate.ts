@@ -1,6 +1,6 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Location } from "../operation.ts";
+import type { Location } from "../wire/operation.ts";
 
 /** The kinds of resource a path can name, and to which operations are routed. */
 export type TableResource =

@@ -13,8 +13,8 @@ import {
   type EngineErrorCode,
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import type { RequestRecord } from "../http/observer.ts";
 import { AnalyticsMetrics, type MetricsSettings } from "../insight/analytics-metrics.ts";
+import type { RequestRecord } from "../wire/observer.ts";
 import { EntityStore, type TableValue } from "./entity-store.ts";
 import { MetricsTables } from "./metrics-tables.ts";
 import { RecordView } from "./record-view.ts";

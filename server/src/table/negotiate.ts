@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 /** How much OData metadata a response contains; `nometadata` is the least. */
 export type MetadataLevel = "nometadata" | "minimalmetadata" | "fullmetadata";

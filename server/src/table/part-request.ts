@@ -1,6 +1,6 @@
 import type { BatchPart } from "@rowhouse/protocol/batch-mime";
-import { Query } from "../http/query.ts";
-import type { Location, WireRequest } from "../operation.ts";
+import type { Location, WireRequest } from "../wire/operation.ts";
+import { Query } from "../wire/query.ts";
 import { locateTable } from "./locate.ts";
 import { methodOf } from "./tunnelled-method.ts";
 

@@ -1,4 +1,4 @@
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 
 export type Preference = "return-content" | "return-no-content";
 

@@ -5,12 +5,12 @@ import {
   type EntityQueryOptions,
   parseEntityQueryOptions,
 } from "@rowhouse/protocol/query-options";
-import type { SasKeyRange } from "../auth/identity.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import { costHeaders, keysRead, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
+import type { SasKeyRange } from "../wire/identity.ts";
 import { EntityListWriter } from "./entity-writer.ts";
 import type { JsonBody } from "./json-body.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";

@@ -1,7 +1,7 @@
 import type { ServiceError } from "@rowhouse/protocol/errors";
-import { printErrorTime, tableErrorJson, tableErrorXml } from "../http/error-body.ts";
 import type { ErrorFacts } from "../http/service.ts";
-import type { RequestHead, WireResponse } from "../operation.ts";
+import { printErrorTime, tableErrorJson, tableErrorXml } from "../wire/error-body.ts";
+import type { RequestHead, WireResponse } from "../wire/operation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
 import { preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";

@@ -1,4 +1,4 @@
-import type { WireRequest } from "../operation.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 
 /** `<base>/Tables('t')`: the value of Location, DataServiceId and odata.id. Names need no escaping. */

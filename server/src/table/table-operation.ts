@@ -3,9 +3,9 @@ import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { Gate } from "../http/gate.ts";
 import type { Insight } from "../insight/insight.ts";
-import type { Operation } from "../operation.ts";
+import type { Gate } from "../wire/gate.ts";
+import type { Operation } from "../wire/operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
 import type { TableResource } from "./locate.ts";
 

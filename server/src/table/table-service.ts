@@ -1,15 +1,15 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { tableAuth } from "../auth/dialect.ts";
+import { versionOf } from "../auth/version.ts";
 import {
   getServiceProperties,
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
 import { storedPolicy } from "../catalog/stored-policy.ts";
-import { headerValues } from "../http/header-values.ts";
 import type { Service } from "../http/service.ts";
-import { versionOf } from "../http/version.ts";
-import type { AnyOperation, RequestHead } from "../operation.ts";
+import { headerValues } from "../wire/header-values.ts";
+import type { AnyOperation, RequestHead } from "../wire/operation.ts";
 import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
 import { createTable } from "./create-table.ts";
 import { deleteEntity } from "./delete-entity.ts";

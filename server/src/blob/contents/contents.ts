@@ -4,7 +4,7 @@ import type { ContentId, ContentStore } from "../../content/content-store.ts";
 import type { RowContentStore } from "../../content/row-content-store.ts";
 import { eachBounded } from "../../each-bounded.ts";
 import type { Engine, Key } from "../../engine/engine.ts";
-import type { BodySource } from "../../http/raw-request.ts";
+import type { BodySource } from "../../wire/body-source.ts";
 import type { CommittedBlob, ContentReference } from "../blob-record.ts";
 import type { Digests } from "./content-digest.ts";
 import { gone, type PlacedExtent, readExtents, type StoredContent } from "./extents.ts";

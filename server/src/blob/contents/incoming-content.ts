@@ -5,10 +5,10 @@ import {
   StructuredMessageReader,
 } from "@rowhouse/protocol/structured-message";
 import { type Awaitable, whenReady } from "../../awaitable.ts";
-import { md5Header, md5Mismatch } from "../../http/content-md5.ts";
-import { integerHeader, invalidHeader, missingHeader } from "../../http/header-values.ts";
-import type { BodySource } from "../../http/raw-request.ts";
-import type { RequestHead } from "../../operation.ts";
+import type { BodySource } from "../../wire/body-source.ts";
+import { md5Header, md5Mismatch } from "../../wire/content-md5.ts";
+import { integerHeader, invalidHeader, missingHeader } from "../../wire/header-values.ts";
+import type { RequestHead } from "../../wire/operation.ts";
 import {
   beginDigest,
   type Digests,

@@ -5,7 +5,7 @@ import type { ContentId } from "../../content/content-store.ts";
 import { RowContentStore } from "../../content/row-content-store.ts";
 import { type AtomicWrite, type CommitResult, EngineError } from "../../engine/engine.ts";
 import { MemoryEngine } from "../../engine/memory-engine.ts";
-import { BodyAborted } from "../../http/raw-request.ts";
+import { BodyAborted } from "../../wire/body-source.ts";
 import type { BlobContext } from "../blob-operation.ts";
 import { auditBlobs } from "../test-audit-blobs.ts";
 import { APPEND, BLOCK, BlobLab, LabClock, once, ROOT } from "../test-blob-lab.ts";

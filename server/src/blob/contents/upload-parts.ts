@@ -1,5 +1,5 @@
 import { type Awaitable, handledLater } from "../../awaitable.ts";
-import type { BodySource } from "../../http/raw-request.ts";
+import type { BodySource } from "../../wire/body-source.ts";
 import type { RunningDigest } from "./content-digest.ts";
 
 /**

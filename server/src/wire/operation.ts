@@ -1,9 +1,9 @@
 import type { ServiceError } from "@rowhouse/protocol/errors";
-import type { Account } from "./auth/accounts.ts";
-import type { Identity } from "./auth/identity.ts";
-import type { Awaitable } from "./awaitable.ts";
-import type { Query } from "./http/query.ts";
-import type { BodySource } from "./http/raw-request.ts";
+import type { Awaitable } from "../awaitable.ts";
+import type { Account } from "./account.ts";
+import type { BodySource } from "./body-source.ts";
+import type { Identity } from "./identity.ts";
+import type { Query } from "./query.ts";
 
 /**
  * The seam between `http` and the services: a service is a list of operations plus the few things that differ
@@ -27,7 +27,7 @@ export interface Operation<Context, Input, Output, Resource extends string = str
   /** Pure. @throws ServiceError for anything malformed. */
   decode(request: WireRequest): Input;
   run(context: Context, input: Input, request: WireRequest): Awaitable<Output>;
-  /** Pure. Successes only; `http/error-response.ts` writes errors. */
+  /** Pure. Successes only; `wire/error-response.ts` writes errors. */
   encode(output: Output, request: WireRequest): WireResponse;
 }
 

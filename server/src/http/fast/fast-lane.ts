@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
+import { UnreadAnswers } from "../unread-answers.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 import { GatheredAnswers } from "./gathered-answers.ts";
-import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface FastLaneOptions
   extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "requestMsMax"> {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { RequestHead } from "../operation.ts";
 import { PRINTABLE_ASCII } from "./header-values.ts";
+import type { RequestHead } from "./operation.ts";
 
 /**
  * User-defined names and values of a queue, a container or a blob, in the order and case they were sent.

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import type { LentBody } from "../operation.ts";
+import type { LentBody } from "../../wire/operation.ts";
 
 /**
  * Writes answers to a socket's handle directly. A stream creates a request object for each write, which the

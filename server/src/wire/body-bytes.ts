@@ -1,5 +1,5 @@
 import { takeBytes } from "../byte-slab.ts";
-import type { LentBody, WireResponse } from "../operation.ts";
+import type { LentBody, WireResponse } from "./operation.ts";
 
 type Body = WireResponse["body"];
 

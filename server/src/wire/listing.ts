@@ -1,7 +1,7 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { RequestHead } from "../operation.ts";
 import { escapeAttribute, printElement, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
 import type { Metadata } from "./metadata.ts";
+import type { RequestHead } from "./operation.ts";
 import type { Query } from "./query.ts";
 import { integerParameter, invalidParameter } from "./query-parameters.ts";
 

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead } from "./operation.ts";
 
 /** Client input may be repeated in a header value only if it matches. */
 export const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;

@@ -1,6 +1,6 @@
-import type { Identity } from "../auth/identity.ts";
-import type { RefusalInside, RequestHead, WireRequest, WireResponse } from "../operation.ts";
-import type { ServiceName } from "./service.ts";
+import type { Identity } from "./identity.ts";
+import type { RefusalInside, RequestHead, WireRequest, WireResponse } from "./operation.ts";
+import type { ServiceName } from "./service-name.ts";
 
 /** The sender's side of a request: valid during the call, not to be retained. */
 export interface Sender extends Pick<RequestHead, "header"> {

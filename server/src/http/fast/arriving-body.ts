@@ -1,5 +1,5 @@
+import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
 import type { LentReads, Room } from "./lent-reads.ts";
-import { BodyAborted, type BodySource } from "./raw-request.ts";
 
 /**
  * A body that is still arriving. Bytes go straight to the memory its reader provides. Bytes that arrive

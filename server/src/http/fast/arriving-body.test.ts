@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
+import { BodyAborted } from "../../wire/body-source.ts";
 import { ArrivingBody } from "./arriving-body.ts";
 import { LentReads } from "./lent-reads.ts";
-import { BodyAborted } from "./raw-request.ts";
 
 describe("A body that is still arriving", () => {
   const servers: Server[] = [];

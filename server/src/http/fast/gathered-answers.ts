@@ -1,5 +1,5 @@
-import type { WireResponse } from "../operation.ts";
-import { isLent, LONG_BYTES } from "./body-bytes.ts";
+import { isLent, LONG_BYTES } from "../../wire/body-bytes.ts";
+import type { WireResponse } from "../../wire/operation.ts";
 
 /** A connection whose answer is ready and waits to be sent. */
 export interface Answered {

@@ -1,9 +1,8 @@
 import type { Socket } from "node:net";
-import type { Awaitable } from "../awaitable.ts";
-import { takeBytes } from "../byte-slab.ts";
-import type { WireResponse } from "../operation.ts";
-import { AnswerWriter } from "./answer-writer.ts";
-import { ArrivingBody } from "./arriving-body.ts";
+import type { Awaitable } from "../../awaitable.ts";
+import { takeBytes } from "../../byte-slab.ts";
+import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
+import type { WireResponse } from "../../wire/operation.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
@@ -15,14 +14,16 @@ import {
   STALLED_MS_MAX,
   UNWANTED_BYTES_MAX,
   WHOLE_BYTES_MAX,
-} from "./both-lanes.ts";
+} from "../both-lanes.ts";
+import { GrowingBytes } from "../growing-bytes.ts";
+import type { LingeringCloses } from "../lingering-close.ts";
+import { WholeBody } from "../raw-request.ts";
+import type { UnreadAnswers } from "../unread-answers.ts";
+import { AnswerWriter } from "./answer-writer.ts";
+import { ArrivingBody } from "./arriving-body.ts";
 import type { Answered, GatheredAnswers } from "./gathered-answers.ts";
-import { GrowingBytes } from "./growing-bytes.ts";
 import { LentReads } from "./lent-reads.ts";
-import type { LingeringCloses } from "./lingering-close.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
-import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
-import type { UnreadAnswers } from "./unread-answers.ts";
 
 /** What a connection needs from its lane. */
 export interface Lane {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { LentBody } from "../operation.ts";
+import type { LentBody } from "../../wire/operation.ts";
 import { type Answered, GatheredAnswers } from "./gathered-answers.ts";
 
 describe("Answers of one event loop turn", () => {

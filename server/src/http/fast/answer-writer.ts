@@ -1,9 +1,9 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { BeginningViews } from "../byte-views.ts";
-import type { LentBody, WireResponse } from "../operation.ts";
-import { bodyBytesOf, copyOf, isLent, LONG_BYTES } from "./body-bytes.ts";
-import { KEEP_ALIVE_SECONDS, written } from "./both-lanes.ts";
+import { BeginningViews } from "../../byte-views.ts";
+import { bodyBytesOf, copyOf, isLent, LONG_BYTES } from "../../wire/body-bytes.ts";
+import type { LentBody, WireResponse } from "../../wire/operation.ts";
+import { KEEP_ALIVE_SECONDS, written } from "../both-lanes.ts";
 import { DirectWrites } from "./direct-writes.ts";
 
 const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_SECONDS}\r\n\r\n`;

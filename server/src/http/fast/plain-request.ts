@@ -1,4 +1,4 @@
-import { type Headers, KNOWN_VERBS } from "./raw-request.ts";
+import { type Headers, KNOWN_VERBS } from "../raw-request.ts";
 
 /** The result of reading at some position in a connection's bytes. */
 export type PlainRead =

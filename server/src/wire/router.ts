@@ -1,4 +1,4 @@
-import type { Route, WireRequest } from "../operation.ts";
+import type { Route, WireRequest } from "./operation.ts";
 
 /** What a request is routed by. */
 type Routed = Pick<WireRequest, "method" | "location" | "query" | "header">;

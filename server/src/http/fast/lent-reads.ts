@@ -1,5 +1,5 @@
 import { Socket } from "node:net";
-import { BeginningViews } from "../byte-views.ts";
+import { BeginningViews } from "../../byte-views.ts";
 
 /*
  * Reads a connection without a stream in between. A readable stream allocates 64 KB for each read, passes on

@@ -1,8 +1,8 @@
 import { isProtocolVersion } from "@rowhouse/protocol/protocol-version";
-import type { AuthDialect } from "../auth/dialect.ts";
-import { namedVersion } from "../auth/named-version.ts";
-import type { RequestHead } from "../operation.ts";
-import { invalidHeader, missingHeader } from "./header-values.ts";
+import { invalidHeader, missingHeader } from "../wire/header-values.ts";
+import type { RequestHead } from "../wire/operation.ts";
+import type { AuthDialect } from "./dialect.ts";
+import { namedVersion } from "./named-version.ts";
 
 /**
  * The `x-ms-version` queues and blobs send to callers that name none and need none: the newest the official

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { LentBody } from "../operation.ts";
 import { announcedBytes, kept, LONG_BYTES } from "./body-bytes.ts";
+import type { LentBody } from "./operation.ts";
 
 describe("The length that an answer announces", () => {
   it("is not taken from a header value that equals the name Content-Length", () => {

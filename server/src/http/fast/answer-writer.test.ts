@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
-import type { WireResponse } from "../operation.ts";
+import type { WireResponse } from "../../wire/operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 
 const TEXT = "a body";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { AnyOperation, RequestHead, WireRequest } from "../operation.ts";
+import type { AnyOperation, RequestHead, WireRequest } from "./operation.ts";
 
 /** The operation, preceded by a check of `Content-MD5` if it reads its body whole. */
 export function withContentMd5<Context>(operation: AnyOperation<Context>): AnyOperation<Context> {
