@@ -16,7 +16,7 @@ export interface FrontEndsOptions {
   readonly share?: number | undefined;
 }
 
-/** Front ends over one database that already holds the data, each with its own load generator. */
+/** RequestPipeline ends over one database that already holds the data, each with its own load generator. */
 export class FrontEnds implements Contender {
   readonly name: string;
   /** CPU microseconds of the database per operation, for the rounds measured last. */

@@ -14,11 +14,11 @@ import type { ContentStore } from "./content/content-store.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
 import type { Engine } from "./engine/engine.ts";
 import { BodyRoom } from "./http/body-room.ts";
-import type { Handle } from "./http/both-lanes.ts";
-import { Front, type FrontOptions } from "./http/front.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
+import type { Handle } from "./http/lane-limits.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
+import { RequestPipeline, type RequestPipelineOptions } from "./http/request-pipeline.ts";
 import type { Service } from "./http/service.ts";
 import type { Insight } from "./insight/insight.ts";
 import { openAnalytics, withAnalytics } from "./open-analytics.ts";
@@ -57,7 +57,7 @@ export interface ServicesOptions {
   readonly gate?: Gate | undefined;
   /** Memory for request bodies that are read whole. Default: sized by the available memory. */
   readonly bodyRoom?: BodyRoom | undefined;
-  /** Times requests more precisely than the clock; see `FrontOptions`. */
+  /** Times requests more precisely than the clock; see `RequestPipelineOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Pages served on the Table service's port, in front of the service. */
   readonly pages?: Pages | undefined;
@@ -151,7 +151,7 @@ function openEach(
 /** One front per service, behind the server's own pages. */
 function openFronts(
   services: readonly OpenService[],
-  options: FrontOptions & Pick<ServicesOptions, "engine" | "health" | "pages">,
+  options: RequestPipelineOptions & Pick<ServicesOptions, "engine" | "health" | "pages">,
 ): ReadonlyMap<ServiceName, Handle> {
   const { engine, pages } = options;
   const ready = () => ({ ready: true, detail: { engine: engine.name } });
@@ -160,7 +160,10 @@ function openFronts(
   return new Map(
     services.map(({ service }) => [
       service.name,
-      withPages(new Front(service, options), service.name === "table" ? forTables : health),
+      withPages(
+        new RequestPipeline(service, options),
+        service.name === "table" ? forTables : health,
+      ),
     ]),
   );
 }

@@ -1,6 +1,6 @@
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { Engine } from "@rowhouse/server/engine/engine";
-import type { Handle } from "@rowhouse/server/http/both-lanes";
+import type { Handle } from "@rowhouse/server/http/lane-limits";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 import { type OpenServices, openServices } from "@rowhouse/server/server";
 import type { WireResponse } from "@rowhouse/server/wire/operation";

@@ -1,4 +1,4 @@
-import type { Handle } from "@rowhouse/server/http/both-lanes";
+import type { Handle } from "@rowhouse/server/http/lane-limits";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
 import type { WireResponse } from "@rowhouse/server/wire/operation";
 

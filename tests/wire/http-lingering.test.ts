@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { handledLater } from "@rowhouse/server/awaitable";
+import { HttpServer } from "@rowhouse/server/http/http-server";
 import {
   LINGER_MS_MAX,
   LINGER_STALLED_MS_MAX,
   UNWANTED_BYTES_MAX,
-} from "@rowhouse/server/http/both-lanes";
-import { HttpServer } from "@rowhouse/server/http/http-server";
+} from "@rowhouse/server/http/lane-limits";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import type { BodySource } from "@rowhouse/server/wire/body-source";
 import { selfSignedCertificate } from "../support/certificate.ts";

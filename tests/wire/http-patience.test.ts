@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
+import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast/fast-lane";
 import {
   HEAD_MS_MAX,
   KEEP_ALIVE_SECONDS,
   REQUEST_MS_MAX,
   STALLED_MS_MAX,
-} from "@rowhouse/server/http/both-lanes";
-import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast/fast-lane";
+} from "@rowhouse/server/http/lane-limits";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
 import { Echo } from "./echo.ts";

@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { BearerVerifier } from "@rowhouse/server/auth/bearer";
-import { STALLED_MS_MAX } from "@rowhouse/server/http/both-lanes";
+import { STALLED_MS_MAX } from "@rowhouse/server/http/lane-limits";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";

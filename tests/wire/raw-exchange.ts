@@ -1,4 +1,4 @@
-import type { Handle } from "@rowhouse/server/http/both-lanes";
+import type { Handle } from "@rowhouse/server/http/lane-limits";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 
 /** A request or answer, parsed from a transcript. */

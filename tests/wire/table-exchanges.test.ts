@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
-import type { Handle } from "@rowhouse/server/http/both-lanes";
+import type { Handle } from "@rowhouse/server/http/lane-limits";
 import { openServices } from "@rowhouse/server/server";
 import { openTestEngine } from "../support/test-engine.ts";
 import { type Exchange, inject, type Message, parseTranscripts } from "./raw-exchange.ts";

@@ -76,7 +76,7 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   sealBlob,
 ].map(withContentMd5);
 
-/** The Blob service, ready to be served by a front. */
+/** The Blob service, ready to be served by a request pipeline. */
 export function blobService(context: BlobContext): Service<BlobContext> {
   return {
     name: "blob",

@@ -8,8 +8,8 @@ import { MemoryContentStore } from "../content/memory-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyRoom } from "../http/body-room.ts";
-import { Front } from "../http/front.ts";
 import { HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
+import { RequestPipeline } from "../http/request-pipeline.ts";
 import type { BodySource } from "../wire/body-source.ts";
 import { Query } from "../wire/query.ts";
 import type { BlobContext } from "./blob-operation.ts";
@@ -64,13 +64,13 @@ export interface LabAnswer {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** For tests: the Blob service behind its front, without sockets, and with background work on demand. */
+/** For tests: the Blob service behind its request pipeline, without sockets, and with background work on demand. */
 export class BlobLab {
   readonly clock: LabClock;
   readonly engine: Engine;
   readonly contents: ContentStore | undefined;
   readonly service: OpenBlobService;
-  readonly #front: Front<BlobContext>;
+  readonly #pipeline: RequestPipeline<BlobContext>;
 
   private constructor(
     { clock, ageClock }: { readonly clock: LabClock; readonly ageClock: LabClock },
@@ -94,7 +94,7 @@ export class BlobLab {
       contents,
       allowsPublicAccess,
     });
-    this.#front = new Front(this.service.service, {
+    this.#pipeline = new RequestPipeline(this.service.service, {
       accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
       clock,
       observer: { listens: () => false, finished() {} },
@@ -138,7 +138,7 @@ export class BlobLab {
     if (request.headers?.Authorization === undefined) {
       rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
     }
-    const answer = await this.#front.handle({
+    const answer = await this.#pipeline.handle({
       verb: method,
       target,
       headers: new HeaderList(rawHeaders),

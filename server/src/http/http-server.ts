@@ -6,8 +6,8 @@ import {
   type Socket,
   type Server as SocketServer,
 } from "node:net";
-import { type Handle, type OnError, STALLED_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast/fast-lane.ts";
+import { type Handle, type OnError, STALLED_MS_MAX } from "./lane-limits.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
 import { UnreadAnswers } from "./unread-answers.ts";

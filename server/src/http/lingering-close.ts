@@ -1,5 +1,5 @@
 import { Socket } from "node:net";
-import { LINGER_MS_MAX, LINGER_STALLED_MS_MAX } from "./both-lanes.ts";
+import { LINGER_MS_MAX, LINGER_STALLED_MS_MAX } from "./lane-limits.ts";
 
 const SWEEP_MS = 1_000;
 

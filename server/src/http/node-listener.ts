@@ -5,6 +5,7 @@ import type { Awaitable } from "../awaitable.ts";
 import { announcedBytes, bodyBytesOf, kept } from "../wire/body-bytes.ts";
 import { BodyAborted, type BodySource } from "../wire/body-source.ts";
 import type { WireResponse } from "../wire/operation.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
@@ -15,8 +16,7 @@ import {
   REQUEST_MS_MAX,
   UNWANTED_BYTES_MAX,
   written,
-} from "./both-lanes.ts";
-import { GrowingBytes } from "./growing-bytes.ts";
+} from "./lane-limits.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import { HeaderList, PartsFiller, type RawRequest } from "./raw-request.ts";
 import { UnreadAnswers } from "./unread-answers.ts";

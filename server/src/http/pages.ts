@@ -1,8 +1,8 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../wire/operation.ts";
-import type { Handle } from "./both-lanes.ts";
-import type { Front } from "./front.ts";
+import type { Handle } from "./lane-limits.ts";
 import type { RawRequest } from "./raw-request.ts";
+import type { RequestPipeline } from "./request-pipeline.ts";
 
 /** Finds the page that a request names, as a function that builds it; undefined where the request names none. */
 export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | undefined;
@@ -12,12 +12,12 @@ export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | u
  * Where the host names the account, all paths belong to the account: `/metrics` is a table there.
  */
 export function withPages(
-  front: Pick<Front<unknown>, "handle" | "hostNamesAccount">,
+  pipeline: Pick<RequestPipeline<unknown>, "handle" | "hostNamesAccount">,
   pages: Pages,
 ): Handle {
   return (request) => {
     const page = pages(request);
-    if (page === undefined || front.hostNamesAccount(request)) return front.handle(request);
+    if (page === undefined || pipeline.hostNamesAccount(request)) return pipeline.handle(request);
     if (request.verb === "GET" || request.verb === "HEAD") return page();
     return {
       status: 405,

@@ -13,8 +13,8 @@ const NOWHERE: Location = { resource: "", name: "" };
 const NOBODY: Account = { name: "", keys: [] };
 
 /**
- * One request on its way through the front: created from the wire, then completed step by step. Each field is
- * valid once the step named above it has run; `front.ts` keeps that order.
+ * One request on its way through the pipeline: created from the wire, then completed step by step. Each field is
+ * valid once the step named above it has run; `request-pipeline.ts` keeps that order.
  */
 export class Request implements WireRequest {
   readonly verb: string;

@@ -47,7 +47,7 @@ export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
 ].map(withContentMd5);
 
-/** The Queue service, ready to be served by a front. */
+/** The Queue service, ready to be served by a request pipeline. */
 export function queueService(context: QueueContext): Service<QueueContext> {
   return {
     name: "queue",

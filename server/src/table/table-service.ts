@@ -55,7 +55,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   getMetadata,
 ];
 
-/** The Table service, to be served by a front. */
+/** The Table service, to be served by a request pipeline. */
 export function tableService(context: TableContext): Service<TableContext> {
   return {
     name: "table",

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { BeginningViews } from "../../byte-views.ts";
 import { bodyBytesOf, copyOf, isLent, LONG_BYTES } from "../../wire/body-bytes.ts";
 import type { LentBody, WireResponse } from "../../wire/operation.ts";
-import { KEEP_ALIVE_SECONDS, written } from "../both-lanes.ts";
+import { KEEP_ALIVE_SECONDS, written } from "../lane-limits.ts";
 import { DirectWrites } from "./direct-writes.ts";
 
 const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_SECONDS}\r\n\r\n`;

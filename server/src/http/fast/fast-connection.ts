@@ -3,6 +3,7 @@ import type { Awaitable } from "../../awaitable.ts";
 import { takeBytes } from "../../byte-slab.ts";
 import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
 import type { WireResponse } from "../../wire/operation.ts";
+import { GrowingBytes } from "../growing-bytes.ts";
 import {
   type Handle,
   HEAD_MS_MAX,
@@ -14,8 +15,7 @@ import {
   STALLED_MS_MAX,
   UNWANTED_BYTES_MAX,
   WHOLE_BYTES_MAX,
-} from "../both-lanes.ts";
-import { GrowingBytes } from "../growing-bytes.ts";
+} from "../lane-limits.ts";
 import type { LingeringCloses } from "../lingering-close.ts";
 import { WholeBody } from "../raw-request.ts";
 import type { UnreadAnswers } from "../unread-answers.ts";

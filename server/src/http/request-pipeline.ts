@@ -21,15 +21,15 @@ import { Router } from "../wire/router.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
 import type { BodyRoom } from "./body-room.ts";
-import { WHOLE_BYTES_MAX } from "./both-lanes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
+import { WHOLE_BYTES_MAX } from "./lane-limits.ts";
 import { KNOWN_VERBS, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
 import type { Service } from "./service.ts";
 import { checkDeadline, type Deadline, TimedBody } from "./timed-body.ts";
 
-export interface FrontOptions {
+export interface RequestPipelineOptions {
   readonly accounts: Accounts;
   readonly clock: Clock;
   readonly observer: ExchangeObserver;
@@ -47,16 +47,16 @@ export interface FrontOptions {
  * authenticate → version → route → authorize → body → gate → decode → run → encode, in the order of the
  * methods below. Anything thrown on the way becomes the service's error answer, here and nowhere else.
  */
-export class Front<Context> {
+export class RequestPipeline<Context> {
   readonly #service: Service<Context>;
-  readonly #options: FrontOptions;
+  readonly #options: RequestPipelineOptions;
   readonly #auth: AuthContext;
   readonly #addresses: AddressReader;
   readonly #router: Router<AnyOperation<Context>>;
   readonly #requestIds = new RequestIds();
   readonly #date = new HttpDate();
 
-  constructor(service: Service<Context>, options: FrontOptions) {
+  constructor(service: Service<Context>, options: RequestPipelineOptions) {
     this.#service = service;
     this.#options = options;
     this.#router = new Router(service.operations);
