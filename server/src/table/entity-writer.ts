@@ -2,7 +2,7 @@ import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
-import { HeadSequence } from "./head-sequence.ts";
+import { HeadSequence } from "./entity-head-template.ts";
 import { HEAD_ROOM_BYTES, JsonBody, takePage } from "./json-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 import { Projection } from "./projection.ts";
