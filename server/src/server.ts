@@ -13,11 +13,11 @@ import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
 import type { Engine } from "./engine/engine.ts";
-import { BodyRoom } from "./http/body-room.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/lane-limits.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
+import { RequestMemory } from "./http/request-memory.ts";
 import { RequestPipeline, type RequestPipelineOptions } from "./http/request-pipeline.ts";
 import type { Service } from "./http/service.ts";
 import type { Insight } from "./insight/insight.ts";
@@ -56,7 +56,7 @@ export interface ServicesOptions {
   /** Every request passes it before its operation runs. Default none. */
   readonly gate?: Gate | undefined;
   /** Memory for request bodies that are read whole. Default: sized by the available memory. */
-  readonly bodyRoom?: BodyRoom | undefined;
+  readonly requestMemory?: RequestMemory | undefined;
   /** Times requests more precisely than the clock; see `RequestPipelineOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Pages served on the Table service's port, in front of the service. */
@@ -100,7 +100,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     observer: withAnalytics(analytics, options.observer),
     hostStyle: options.hostStyle ?? true,
     auth,
-    bodyRoom: options.bodyRoom ?? new BodyRoom(),
+    requestMemory: options.requestMemory ?? new RequestMemory(),
   });
   // The first request of an account may already have to be logged and counted, so its settings must be known.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));

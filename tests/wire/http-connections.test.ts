@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { HttpServer } from "@rowhouse/server/http/http-server";
-import { UnreadAnswers } from "@rowhouse/server/http/unread-answers";
+import { ResponseMemory } from "@rowhouse/server/http/response-memory";
 import { HEAD_ROOM_BYTES, JsonBody, takePage } from "@rowhouse/server/table/json-body";
 import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -231,7 +231,7 @@ for (const lane of ["node", "fast"] as const) {
 
     it("whose client does not read is cut when unread answers take too much memory", async () => {
       const time = { now: 0 };
-      const unread = new UnreadAnswers(20_000_000, () => time.now);
+      const unread = new ResponseMemory(20_000_000, () => time.now);
       const body = Buffer.alloc(16_000_000, "x");
       const large = await HttpServer.listen(
         {

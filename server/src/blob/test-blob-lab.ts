@@ -7,8 +7,8 @@ import type { ContentStore } from "../content/content-store.ts";
 import { MemoryContentStore } from "../content/memory-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { BodyRoom } from "../http/body-room.ts";
 import { HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
+import { RequestMemory } from "../http/request-memory.ts";
 import { RequestPipeline } from "../http/request-pipeline.ts";
 import type { BodySource } from "../wire/body-source.ts";
 import { Query } from "../wire/query.ts";
@@ -100,7 +100,7 @@ export class BlobLab {
       observer: { listens: () => false, finished() {} },
       hostStyle: true,
       auth,
-      bodyRoom: new BodyRoom(),
+      requestMemory: new RequestMemory(),
     });
   }
 

@@ -10,7 +10,7 @@ import { FastLane } from "./fast/fast-lane.ts";
 import { type Handle, type OnError, STALLED_MS_MAX } from "./lane-limits.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
-import { UnreadAnswers } from "./unread-answers.ts";
+import { ResponseMemory } from "./response-memory.ts";
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -24,7 +24,7 @@ export interface HttpServerOptions {
   /** Default: on the system's clock. */
   readonly lingering?: LingeringCloses;
   /** Default: of this port alone. */
-  readonly unread?: UnreadAnswers;
+  readonly unread?: ResponseMemory;
   /** The fast lane's monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
   readonly onError: OnError;
@@ -66,7 +66,7 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const { onError, lingering = new LingeringCloses(), unread = new UnreadAnswers() } = options;
+    const { onError, lingering = new LingeringCloses(), unread = new ResponseMemory() } = options;
     this.#lingering = lingering;
     const listener = nodeListener(handle, lingering, onError, unread);
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;

@@ -19,7 +19,7 @@ import {
 } from "./lane-limits.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import { HeaderList, PartsFiller, type RawRequest } from "./raw-request.ts";
-import { UnreadAnswers } from "./unread-answers.ts";
+import { ResponseMemory } from "./response-memory.ts";
 
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
@@ -36,7 +36,7 @@ export function nodeListener(
   handle: Handle,
   lingering: LingeringCloses,
   onError: OnError,
-  unread = new UnreadAnswers(),
+  unread = new ResponseMemory(),
 ): RequestListener {
   return (message, response) => {
     const headers = new HeaderList(message.rawHeaders);
@@ -120,7 +120,7 @@ const COUNTED_BYTES_MIN = 64 << 10;
 
 interface SendOptions {
   readonly lingering: LingeringCloses;
-  readonly unread: UnreadAnswers;
+  readonly unread: ResponseMemory;
   readonly onError: OnError;
 }
 

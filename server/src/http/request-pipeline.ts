@@ -20,12 +20,12 @@ import { invalidParameter } from "../wire/query-parameters.ts";
 import { Router } from "../wire/router.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
-import type { BodyRoom } from "./body-room.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { WHOLE_BYTES_MAX } from "./lane-limits.ts";
 import { KNOWN_VERBS, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
+import type { RequestMemory } from "./request-memory.ts";
 import type { Service } from "./service.ts";
 import { checkDeadline, type Deadline, TimedBody } from "./timed-body.ts";
 
@@ -34,7 +34,7 @@ export interface RequestPipelineOptions {
   readonly clock: Clock;
   readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
-  readonly bodyRoom: BodyRoom;
+  readonly requestMemory: RequestMemory;
   /** Times requests where the clock's whole milliseconds are too coarse. Costs one more call per request. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
@@ -167,7 +167,7 @@ export class RequestPipeline<Context> {
   #passStream(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     const held = Math.min(request.source.bytes ?? 0, operation.heldBytesMax ?? 0);
     return held > WHOLE_BYTES_MAX
-      ? this.#options.bodyRoom.hold(held, async () => this.#passGate(operation, request))
+      ? this.#options.requestMemory.hold(held, async () => this.#passGate(operation, request))
       : this.#passGate(operation, request);
   }
 
@@ -176,7 +176,7 @@ export class RequestPipeline<Context> {
     const { bytes } = source;
     const take = (body: Uint8Array | undefined) => this.#takeBody(operation, request, body);
     const readInRoom = (bytesMax: number) =>
-      this.#options.bodyRoom.hold(bytesMax, async () => take(await source.read(bytesMax)));
+      this.#options.requestMemory.hold(bytesMax, async () => take(await source.read(bytesMax)));
     if (bytes === undefined) {
       return whenReady(source.read(WHOLE_BYTES_MAX), (body) =>
         body === undefined ? readInRoom(LIMITS.bodyBytesMax) : take(body),

@@ -26,7 +26,7 @@ import type { RecordView } from "./record-view.ts";
  * A Timestamp has up to six digits after its second, without trailing zeros. So there are seven
  * texts: entities written one by one have a digit less now and then.
  */
-export class HeadSequence {
+export class EntityHeadTemplate {
   readonly #head: EntityHead;
   readonly #level: MetadataLevel;
   readonly #texts: (HeadText | undefined)[] = [];

@@ -2,7 +2,7 @@ import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
-import { HeadSequence } from "./entity-head-template.ts";
+import { EntityHeadTemplate } from "./entity-head-template.ts";
 import { HEAD_ROOM_BYTES, JsonBody, takePage } from "./json-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 import { Projection } from "./projection.ts";
@@ -129,7 +129,7 @@ export class EntityListWriter {
 /** The parts shared by lists with the same place, level and `$select`. */
 interface ListForm {
   readonly head: EntityHead;
-  readonly sequence: HeadSequence | undefined;
+  readonly sequence: EntityHeadTemplate | undefined;
   readonly select: readonly string[] | undefined;
   readonly projection: Projection | undefined;
   /** The text before the first entity. */
@@ -152,7 +152,7 @@ function listForm(
   const hasHead = level === "minimalmetadata" || !projection || projection.beginsWithHead;
   lastList = {
     head,
-    sequence: hasHead ? new HeadSequence(head, level) : undefined,
+    sequence: hasHead ? new EntityHeadTemplate(head, level) : undefined,
     select,
     projection,
     opening: encoder.encode(`{${contextMember(place, level, "", select)}"value":[`),

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { after, describe, it } from "node:test";
 import { BodyAborted } from "../../wire/body-source.ts";
 import { ArrivingBody } from "./arriving-body.ts";
-import { LentReads } from "./lent-reads.ts";
+import { SharedReadBuffers } from "./shared-read-buffer.ts";
 
 describe("A body that is still arriving", () => {
   const servers: Server[] = [];
@@ -21,7 +21,7 @@ describe("A body that is still arriving", () => {
     const accepting = once(server, "connection");
     const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
     const [accepted] = (await accepting) as [Socket];
-    const reads: LentReads = new LentReads(accepted, (bytes) => {
+    const reads: SharedReadBuffers = new SharedReadBuffers(accepted, (bytes) => {
       behind.push(body.take(bytes).toString());
       reads.socket.emit("taken");
     });

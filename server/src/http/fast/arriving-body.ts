@@ -1,12 +1,12 @@
 import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
-import type { LentReads, Room } from "./lent-reads.ts";
+import type { Room, SharedReadBuffers } from "./shared-read-buffer.ts";
 
 /**
  * A body that is still arriving. Bytes go straight to the memory its reader provides. Bytes that arrive
  * before the reader asks are held, and the client is not read from again until it does.
  */
 export class ArrivingBody implements BodySource, Room {
-  readonly #reads: LentReads;
+  readonly #reads: SharedReadBuffers;
   readonly bytes: number;
   /** Bytes that have not arrived. */
   left: number;
@@ -18,7 +18,7 @@ export class ArrivingBody implements BodySource, Room {
   readonly #asked: Asked[] = [];
   #aborted = false;
 
-  constructor(reads: LentReads, begin: Buffer, length: number) {
+  constructor(reads: SharedReadBuffers, begin: Buffer, length: number) {
     this.#reads = reads;
     this.bytes = length;
     this.left = length - begin.length;

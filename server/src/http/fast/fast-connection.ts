@@ -18,12 +18,12 @@ import {
 } from "../lane-limits.ts";
 import type { LingeringCloses } from "../lingering-close.ts";
 import { WholeBody } from "../raw-request.ts";
-import type { UnreadAnswers } from "../unread-answers.ts";
+import type { ResponseMemory } from "../response-memory.ts";
+import type { Answered, CoalescedAnswers } from "./answer-coalescing.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 import { ArrivingBody } from "./arriving-body.ts";
-import type { Answered, GatheredAnswers } from "./gathered-answers.ts";
-import { LentReads } from "./lent-reads.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
+import { SharedReadBuffers } from "./shared-read-buffer.ts";
 
 /** What a connection needs from its lane. */
 export interface Lane {
@@ -32,8 +32,8 @@ export interface Lane {
   readonly giveAway: (socket: Socket) => void;
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
-  readonly gathered: GatheredAnswers;
-  readonly unread: UnreadAnswers;
+  readonly gathered: CoalescedAnswers;
+  readonly unread: ResponseMemory;
   /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
   /** Monotonic milliseconds, to within a sweep. */
@@ -70,7 +70,7 @@ const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
  */
 export class FastConnection implements Answered {
   readonly #lane: Lane;
-  readonly #reads: LentReads;
+  readonly #reads: SharedReadBuffers;
   readonly #writer: AnswerWriter;
   readonly #remoteAddress: string;
   /** Bytes of an incomplete request, or bytes behind the request that is being handled. */
@@ -95,7 +95,7 @@ export class FastConnection implements Answered {
   constructor(accepted: Socket, lane: Lane) {
     this.#lane = lane;
     this.#since = lane.now();
-    this.#reads = new LentReads(accepted, this.#onBytes);
+    this.#reads = new SharedReadBuffers(accepted, this.#onBytes);
     const { socket } = this.#reads;
     this.socket = socket;
     this.#writer = new AnswerWriter(socket);

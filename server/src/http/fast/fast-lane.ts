@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
-import { UnreadAnswers } from "../unread-answers.ts";
+import { ResponseMemory } from "../response-memory.ts";
+import { CoalescedAnswers } from "./answer-coalescing.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
-import { GatheredAnswers } from "./gathered-answers.ts";
 
 export interface FastLaneOptions
   extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "requestMsMax"> {
   /** Default: of this lane alone. */
-  readonly unread?: UnreadAnswers;
+  readonly unread?: ResponseMemory;
   /** Monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
 }
@@ -27,8 +27,8 @@ export class FastLane implements Lane {
   readonly onError: Lane["onError"];
   readonly lingering: Lane["lingering"];
   readonly requestMsMax: number;
-  readonly gathered: GatheredAnswers;
-  readonly unread: UnreadAnswers;
+  readonly gathered: CoalescedAnswers;
+  readonly unread: ResponseMemory;
   readonly #clock: () => number;
   #nextSweepAt: number;
   isClosing = false;
@@ -41,10 +41,10 @@ export class FastLane implements Lane {
     this.onError = options.onError;
     this.lingering = options.lingering;
     this.requestMsMax = options.requestMsMax;
-    this.unread = options.unread ?? new UnreadAnswers();
+    this.unread = options.unread ?? new ResponseMemory();
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
-    this.gathered = new GatheredAnswers(this.#clock);
+    this.gathered = new CoalescedAnswers(this.#clock);
     // One timer for all: a timer per request costs more than reading the request.
     this.#timer = setInterval(() => this.sweep(), SWEEP_MS);
     this.#timer.unref();

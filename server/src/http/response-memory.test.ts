@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { UnreadAnswers } from "./unread-answers.ts";
+import { ResponseMemory } from "./response-memory.ts";
 
 describe("Answers that are not read", () => {
   const begin = () => {
     const time = { now: 0 };
-    const unread = new UnreadAnswers(100, () => time.now);
+    const unread = new ResponseMemory(100, () => time.now);
     const cut: string[] = [];
     const answer = (name: string) => ({ destroy: () => cut.push(name) });
     return { time, unread, cut, answer };

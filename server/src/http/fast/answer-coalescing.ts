@@ -23,7 +23,7 @@ const WAIT_MS_MAX = 1;
  * answers are sent immediately: their clients are awake unless other processes keep the machine busy, and
  * would only wait.
  */
-export class GatheredAnswers {
+export class CoalescedAnswers {
   readonly #clock: () => number;
   #waiting: Answered[] = [];
   #bytes = 0;

@@ -10,7 +10,7 @@ const ROOM_BYTES_MIN = 64 << 20;
  * When there is no room, the request is refused with ServerBusy and the client backs off and retries.
  * Queueing it here instead would let slow senders delay all others.
  */
-export class BodyRoom {
+export class RequestMemory {
   readonly #bytesMax: number;
   #bytes = 0;
 

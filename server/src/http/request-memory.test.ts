@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BodyRoom } from "./body-room.ts";
+import { RequestMemory } from "./request-memory.ts";
 
-describe("BodyRoom", () => {
+describe("RequestMemory", () => {
   it("can be held to the last byte, refuses more, and is free again after the work ends or fails", async () => {
-    const room = new BodyRoom(100);
+    const room = new RequestMemory(100);
     let finish = () => {};
     const first = room.hold(60, () => new Promise<void>((done) => (finish = done)));
     await assert.rejects(

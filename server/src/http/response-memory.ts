@@ -1,4 +1,4 @@
-import { memoryBytes } from "./body-room.ts";
+import { memoryBytes } from "./request-memory.ts";
 
 const MEMORY_SHARE = 1 / 8;
 const ROOM_BYTES_MIN = 64 << 20;
@@ -20,7 +20,7 @@ interface Wait {
  * can request one on each of many connections and read none: 100 of them took a gigabyte. When such answers exceed
  * a share of the memory, those that have waited longest are cut, but only after some seconds.
  */
-export class UnreadAnswers {
+export class ResponseMemory {
   readonly #bytesMax: number;
   /** Monotonic milliseconds. */
   readonly #now: () => number;

@@ -5,7 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
-import { BodyRoom } from "@rowhouse/server/http/body-room";
+import { RequestMemory } from "@rowhouse/server/http/request-memory";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { KEY, StorageWire } from "./storage-wire.ts";
@@ -19,7 +19,7 @@ const SMALL = 20_000;
 for (const lane of ["node", "fast"] as const) {
   describe(`Large bodies (${lane})`, () => {
     /** Enough for one of the large bodies. */
-    const room = new BodyRoom(2 * LARGE);
+    const room = new RequestMemory(2 * LARGE);
     let server: LocalServer;
     let wire: TableWire;
     const insertion = (rowKey: string, bytes: number) => {
@@ -35,7 +35,7 @@ for (const lane of ["node", "fast"] as const) {
     before(async () => {
       const any = { host: "127.0.0.1", port: 0 };
       const listen = { blob: any, table: any };
-      server = await startLocalServer({ lane, bodyRoom: room, listen });
+      server = await startLocalServer({ lane, requestMemory: room, listen });
       wire = new TableWire({ url: `${server.url}/${name}`, account: name, key: KEY });
       await wire.send("POST", "/Tables", { body: { TableName: "Large" } });
     });

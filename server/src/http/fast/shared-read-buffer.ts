@@ -32,7 +32,7 @@ export interface Room {
 }
 
 /** The reads of one accepted connection. */
-export class LentReads {
+export class SharedReadBuffers {
   /** The socket to write to and to watch for end, error and close. Reads begin immediately. */
   readonly socket: Socket;
   /**

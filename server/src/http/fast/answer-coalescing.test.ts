@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LentBody } from "../../wire/operation.ts";
-import { type Answered, GatheredAnswers } from "./gathered-answers.ts";
+import { type Answered, CoalescedAnswers } from "./answer-coalescing.ts";
 
 describe("Answers of one event loop turn", () => {
   it("are sent immediately if turns have few", async () => {
@@ -72,7 +72,7 @@ class Desk {
   body: string | LentBody = page(100_000);
   /** Called once, when the next held answer is sent. */
   whenSent: (() => void) | undefined;
-  readonly #gathered = new GatheredAnswers(() => this.now);
+  readonly #gathered = new CoalescedAnswers(() => this.now);
   #sent: string[] = [];
 
   static async crowded(): Promise<Desk> {

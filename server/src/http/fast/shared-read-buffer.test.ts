@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
-import { LentReads } from "./lent-reads.ts";
+import { SharedReadBuffers } from "./shared-read-buffer.ts";
 
 const LATIN = "latin1";
 
@@ -17,10 +17,10 @@ for (const lends of [true, false]) {
     async function connection() {
       const taken: string[] = [];
       const buffers = new Set<ArrayBufferLike>();
-      const acceptedOnes: LentReads[] = [];
+      const acceptedOnes: SharedReadBuffers[] = [];
       const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
         if (!lends) Object.assign(Reflect.get(socket, "_handle"), { useUserBuffer: undefined });
-        const reads: LentReads = new LentReads(socket, (bytes) => {
+        const reads: SharedReadBuffers = new SharedReadBuffers(socket, (bytes) => {
           buffers.add(bytes.buffer);
           taken.push(bytes.toString(LATIN));
           reads.socket.emit("taken");
@@ -35,7 +35,7 @@ for (const lends of [true, false]) {
       return { server, client, reads, taken, buffers };
     }
 
-    async function send(client: Socket, reads: LentReads, text: string): Promise<void> {
+    async function send(client: Socket, reads: SharedReadBuffers, text: string): Promise<void> {
       client.write(text);
       await once(reads.socket, "taken");
     }
