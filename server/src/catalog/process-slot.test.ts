@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { drawPlace } from "./process-place.ts";
+import { drawPlace } from "./process-slot.ts";
 
 describe("The number of a process among those that serve the same data", () => {
   it("is the next one, even when several processes start at once", async () => {
