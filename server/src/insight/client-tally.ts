@@ -1,5 +1,5 @@
 import type { RequestRecord, Sender } from "../wire/observer.ts";
-import { ownText } from "./own-text.ts";
+import { detachedString } from "./detached-string.ts";
 
 /** Counts for one address, account and kind of credential. */
 export interface ClientCounts {
@@ -96,7 +96,7 @@ export class ClientTally {
     const counts = this.#agents.get(name);
     if (counts) counts.connections++;
     else {
-      const own = ownText(name);
+      const own = detachedString(name);
       this.#agents.set(own, { agent: own, connections: 1 });
     }
   }

@@ -1,5 +1,5 @@
 import { LATE_MS_MAX } from "./decay.ts";
-import { ownText } from "./own-text.ts";
+import { detachedString } from "./detached-string.ts";
 
 /** Load by range of partition names and by time, ready to draw. */
 export interface HeatMapData {
@@ -66,7 +66,7 @@ export class HeatMap {
   }
 
   #place(names: string[], name: string, places: number): void {
-    const own = ownText(name.slice(0, NAME_LENGTH_MAX));
+    const own = detachedString(name.slice(0, NAME_LENGTH_MAX));
     for (let i = 0; i < places && i < SAMPLES; i++) {
       // A random place that was not yet taken: those taken are swapped to the front.
       const at = i + Math.floor(this.#random() * (SAMPLES - i));

@@ -1,4 +1,4 @@
-import { ownText } from "./own-text.ts";
+import { detachedString } from "./detached-string.ts";
 import { type TimeKey, timeKeyOf } from "./time-key.ts";
 
 /** The order in which new partition keys arrive. */
@@ -46,14 +46,14 @@ export class InsertOrder {
     this.#lastAt = at;
     this.#lookForTime(partitionKey, at);
     if (this.#inWindow === 0) {
-      this.#highest = ownText(partitionKey);
+      this.#highest = detachedString(partitionKey);
       this.#lowest = this.#highest;
     } else if (partitionKey > this.#highest) {
-      this.#highest = ownText(partitionKey);
+      this.#highest = detachedString(partitionKey);
       this.#above++;
       this.#remember(this.#highest);
     } else if (partitionKey < this.#lowest) {
-      this.#lowest = ownText(partitionKey);
+      this.#lowest = detachedString(partitionKey);
       this.#below++;
       this.#remember(this.#lowest);
     } else if (partitionKey === this.#highest || partitionKey === this.#lowest) this.#repeats++;
@@ -124,8 +124,8 @@ export class InsertOrder {
       this.#timeless++;
       return;
     }
-    this.#last = ownText(partitionKey);
-    this.#time ??= { prefix: ownText(time.prefix), ascends: time.ascends };
+    this.#last = detachedString(partitionKey);
+    this.#time ??= { prefix: detachedString(time.prefix), ascends: time.ascends };
     if (time.prefix !== this.#time.prefix) this.#isSpreadTime = true;
     if (!this.#examples.includes(this.#last)) this.#remember(this.#last);
   }

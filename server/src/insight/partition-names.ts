@@ -1,4 +1,4 @@
-import { ownText } from "./own-text.ts";
+import { detachedString } from "./detached-string.ts";
 
 /** With names of at most this length, all 4,096 take at most 1.2 MiB. */
 const SLOTS = 4096;
@@ -56,7 +56,7 @@ export function partitionName(account: string, table: string, partitionKey: stri
   hashes[2 * slot] = first;
   hashes[2 * slot + 1] = second;
   // A copy: a part of a request's target would retain all of it.
-  const own = ownText(name);
+  const own = detachedString(name);
   names[slot] = own;
   return own;
 }

@@ -2,8 +2,8 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import type { Watcher } from "./deferred-watchers.ts";
+import { detachedString } from "./detached-string.ts";
 import type { QueryCost, QueryFacts } from "./insight.ts";
-import { ownText } from "./own-text.ts";
 import { type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 import { cureOfQuery, shapeOf } from "./query-cure.ts";
@@ -163,7 +163,7 @@ export class ScanBudget implements Watcher {
     const kind = `${account}/${table}/${planClass}/${shape}`;
     const known = this.#overruns.get(kind);
     const before: Overrun = known ?? {
-      ...{ account, table: ownText(table), class: planClass, shape, reason },
+      ...{ account, table: detachedString(table), class: planClass, shape, reason },
       ...{ example: kept(filter ?? ""), plan: kept(planText), cure: kept(curePhrase(query)) },
       ...{ count: 0, refused: 0, entitiesRead: 0, entitiesReturned: 0 },
     };
@@ -191,8 +191,8 @@ export class ScanBudget implements Watcher {
 /** The part of a text to store after its query has ended: limited in length. */
 function kept(text: string): string {
   return text.length <= TEXT_LENGTH_MAX
-    ? ownText(text)
-    : `${ownText(text.slice(0, TEXT_LENGTH_MAX))}...`;
+    ? detachedString(text)
+    : `${detachedString(text.slice(0, TEXT_LENGTH_MAX))}...`;
 }
 
 function curePhrase({ table, plan }: QueryFacts): string {

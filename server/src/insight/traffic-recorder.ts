@@ -2,8 +2,8 @@ import type { Clock } from "../clock.ts";
 import type { Observer, RequestRecord, Sender } from "../wire/observer.ts";
 import { ClientTally } from "./client-tally.ts";
 import type { Watcher } from "./deferred-watchers.ts";
+import { detachedString } from "./detached-string.ts";
 import type { QueryFacts, WriteFacts } from "./insight.ts";
-import { ownText } from "./own-text.ts";
 import type { QueryBatch } from "./query-batch.ts";
 import {
   CONTINUED,
@@ -146,7 +146,7 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#client = client;
     this.#account = account;
     // A part of a request's target would retain all of it.
-    this.#table = ownText(table);
+    this.#table = detachedString(table);
     this.#line("o", client, account, table);
     this.#makeRoom(bytes);
   }
