@@ -7,7 +7,7 @@ import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
-import { drawPlace } from "./catalog/process-slot.ts";
+import { drawSlot } from "./catalog/process-slot.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
@@ -80,7 +80,7 @@ export interface OpenServices {
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
   const contents = options.contents ?? (await openContentsFolder(options));
-  engine.takePlace?.(await drawPlace(engine));
+  engine.takeSlot?.(await drawSlot(engine));
   const foundation = {
     engine,
     clock: options.clock ?? systemClock,

@@ -7,7 +7,7 @@ import { KEY, StorageWire } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 
 const WRITES = 20;
-/** This many processes have no version in common: `VersionClock.takePlace`. */
+/** This many processes have no version in common: `VersionClock.takeSlot`. */
 const PLACES = 16n;
 const TICKS_PER_MICROSECOND = 10n;
 

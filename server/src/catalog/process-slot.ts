@@ -8,18 +8,18 @@ const COUNTER: Key = {
 };
 
 /** A number for this process that differs from those of the other processes over the same data. */
-export async function drawPlace(engine: Engine): Promise<number> {
+export async function drawSlot(engine: Engine): Promise<number> {
   try {
     for (;;) {
       const [counter] = await engine.get([COUNTER]);
-      const place = counter ? Number(Buffer.from(counter.value).toString("latin1")) : 0;
+      const slot = counter ? Number(Buffer.from(counter.value).toString("latin1")) : 0;
       const { committed } = await engine.commit({
         version: engine.nextVersion(),
         checks: [{ key: COUNTER, expected: counter?.version ?? "absent" }],
-        puts: [{ key: COUNTER, value: Buffer.from(String(place + 1), "latin1") }],
+        puts: [{ key: COUNTER, value: Buffer.from(String(slot + 1), "latin1") }],
         deletes: [],
       });
-      if (committed) return place;
+      if (committed) return slot;
     }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;

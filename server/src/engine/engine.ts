@@ -33,11 +33,11 @@ export interface Engine {
   nextVersion(): number;
 
   /**
-   * Gives this process its place among the processes over the same data: a number, usually one more than that
-   * of the process that started before it. Up to 16 processes with consecutive places never issue the same
+   * Gives this process its slot among the processes over the same data: a number, usually one more than that
+   * of the process that started before it. Up to 16 processes with consecutive slots never issue the same
    * version. Engines that serve one process only omit it.
    */
-  takePlace?(place: number): void;
+  takeSlot?(slot: number): void;
 
   /**
    * Whether another process may have the same data open now; true if the engine cannot tell. A process counts

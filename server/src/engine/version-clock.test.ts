@@ -34,22 +34,22 @@ describe("A version clock", () => {
     assert.equal(new Set(clocks.map((versions) => versions.next())).size, clocks.length);
   });
 
-  it("only grows, starting in the current millisecond, whatever its place", () => {
-    for (const place of [0, 1, 15, 16, 991, 992, 1e9 + 7]) {
-      const versions = taken(place);
+  it("only grows, starting in the current millisecond, whatever its slot", () => {
+    for (const slot of [0, 1, 15, 16, 991, 992, 1e9 + 7]) {
+      const versions = taken(slot);
       let last = versions.next();
-      assert.equal(Math.floor(last / 1000), MS, `place ${place}`);
+      assert.equal(Math.floor(last / 1000), MS, `slot ${slot}`);
       for (let i = 0; i < 100; i++) {
         const next = i % 10 === 0 ? versions.nextAbove(last + i) : versions.next();
-        assert.ok(next > last, `place ${place}`);
+        assert.ok(next > last, `slot ${slot}`);
         last = next;
       }
     }
   });
 });
 
-function taken(place: number): VersionClock {
+function taken(slot: number): VersionClock {
   const versions = new VersionClock(clock);
-  versions.takePlace(place);
+  versions.takeSlot(slot);
   return versions;
 }

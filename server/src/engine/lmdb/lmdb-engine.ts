@@ -142,8 +142,8 @@ export class LmdbEngine implements Engine {
     return this.#versions.next();
   }
 
-  takePlace(place: number): void {
-    this.#versions.takePlace(place);
+  takeSlot(slot: number): void {
+    this.#versions.takeSlot(slot);
   }
 
   isShared(): boolean {

@@ -165,7 +165,7 @@ export class PostgresEngine implements Engine {
     this.durability = durabilityOf(options.facts);
     this.#timeoutMs = options.timeoutMs;
     this.#versions = new VersionClock(options.clock ?? systemClock);
-    this.#versions.takePlace(randomInt(2 ** 32));
+    this.#versions.takeSlot(randomInt(2 ** 32));
     this.#versions.raiseAbove(options.facts.clockMicroseconds);
 
     const connect = (signal: AbortSignal) => options.connector.connect(signal);
@@ -203,8 +203,8 @@ export class PostgresEngine implements Engine {
     return this.#versions.next();
   }
 
-  takePlace(place: number): void {
-    this.#versions.takePlace(place);
+  takeSlot(slot: number): void {
+    this.#versions.takeSlot(slot);
   }
 
   /** Other front ends may come and go. */
