@@ -85,7 +85,7 @@ export function printBatchResponse(response: BatchResponse, ids: BatchResponseId
  */
 export function batchErrorMessage(
   error: { readonly code: ErrorCode; readonly message: string },
-  place: BatchPlace,
+  place: BatchPosition,
 ): string {
   const isAlone = place.kind === "changeset" && place.operations === 1;
   if (isAlone && OF_THE_ENTITY.has(error.code)) return error.message;
@@ -93,7 +93,7 @@ export function batchErrorMessage(
 }
 
 /** Where in a batch an operation failed, and how many operations the batch has. */
-export interface BatchPlace {
+export interface BatchPosition {
   readonly kind: "changeset" | "query";
   readonly index: number;
   readonly operations: number;

@@ -75,7 +75,7 @@ export class AzureTargets implements Insight, Watcher {
   /** In the order in which throttling began. */
   readonly #throttledPlaces: Throttled[] = [];
   /** Queries in flight that would have been refused if targets were enforced. */
-  readonly #spared = new WeakSet<QueryPlace>();
+  readonly #spared = new WeakSet<QueryPosition>();
   /** Of the previous request, which is usually of the same account and partition. */
   #lastAccount = "";
   #lastOfAccount: Allowance | undefined;
@@ -97,11 +97,11 @@ export class AzureTargets implements Insight, Watcher {
     this.#partitionRate = AZURE_TARGETS.partition / processes;
   }
 
-  admitQuery(query: QueryPlace): void {
+  admitQuery(query: QueryPosition): void {
     if (this.#refuses(query.at, query.account, partitionNameOf(query))) this.#spared.add(query);
   }
 
-  queried(query: QueryPlace, { entitiesRead }: Pick<QueryCost, "entitiesRead">): void {
+  queried(query: QueryPosition, { entitiesRead }: Pick<QueryCost, "entitiesRead">): void {
     if (this.#isSpared(query)) return;
     this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
   }
@@ -123,11 +123,11 @@ export class AzureTargets implements Insight, Watcher {
     }
   }
 
-  #isSpared(query: QueryPlace): boolean {
+  #isSpared(query: QueryPosition): boolean {
     return this.#throttled > 0 && this.#spared.has(query);
   }
 
-  admitWrite({ at, account, table, partitionKey, mutations }: WritePlace): void {
+  admitWrite({ at, account, table, partitionKey, mutations }: WritePosition): void {
     const name = partitionName(account, table, partitionKey);
     if (!this.#refuses(at, account, name)) this.#charge(at, account, name, mutations.length);
   }
@@ -231,8 +231,8 @@ export class AzureTargets implements Insight, Watcher {
 }
 
 /** The parts of a query and of a write that are judged; a recording has no more. */
-type QueryPlace = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey">;
-type WritePlace = Omit<WriteFacts, "mutations"> & { readonly mutations: ArrayLike<unknown> };
+type QueryPosition = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey">;
+type WritePosition = Omit<WriteFacts, "mutations"> & { readonly mutations: ArrayLike<unknown> };
 
 /** The current allowance, refilled for the time since it was last used. */
 function fill(allowance: Allowance, rate: number, now: number): number {

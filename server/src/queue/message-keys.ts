@@ -18,14 +18,14 @@ import { encodeId, prefixEnd } from "../engine/key-codec.ts";
  */
 
 /** The location of a message's record, which never changes. */
-export interface MessagePlace {
+export interface MessagePosition {
   readonly expiresAt: number;
   /** Sixteen bytes, one character each: cheap to copy, compare and look up. */
   readonly id: string;
 }
 
 /** The location of a message's ready key, until the message is received or updated. */
-export interface ReadyPlace extends MessagePlace {
+export interface ReadyPlace extends MessagePosition {
   readonly visibleAt: number;
   readonly sequence: number;
 }
@@ -50,7 +50,7 @@ export function queuePartition(accountId: number, queueId: number): Uint8Array {
   return Buffer.concat([space, encodeId(accountId), encodeId(queueId)]);
 }
 
-export function recordKey(partition: Uint8Array, { expiresAt, id }: MessagePlace): Key {
+export function recordKey(partition: Uint8Array, { expiresAt, id }: MessagePosition): Key {
   const sort = Buffer.allocUnsafe(1 + TIME_BYTES + ID_BYTES);
   sort[0] = RECORD;
   writeTime(sort, expiresAt, 1);
@@ -69,7 +69,7 @@ export function readyKey(partition: Uint8Array, place: ReadyPlace): Key {
 }
 
 /** Values read from a key are copied: they outlive the visit that lent the key. */
-export function readRecordKey({ sort }: Key): MessagePlace {
+export function readRecordKey({ sort }: Key): MessagePosition {
   return { expiresAt: readTime(sort, 1), id: readText(sort, 1 + TIME_BYTES, sort.length) };
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Batch, type BatchPart, parseBatch } from "@rowhouse/protocol/batch-mime";
 import {
-  type BatchPlace,
+  type BatchPosition,
   type BatchResponse,
   type BatchResponsePart,
   batchErrorMessage,
@@ -277,7 +277,7 @@ function failed(
   return { refusal, response: kind === "query" ? { kind, part } : { kind, parts: [part] } };
 }
 
-function indexed(error: ServiceError, place: BatchPlace): ServiceError {
+function indexed(error: ServiceError, place: BatchPosition): ServiceError {
   const message = batchErrorMessage(error, place);
   return new ServiceError(error.code, {
     message,

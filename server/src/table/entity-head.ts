@@ -11,7 +11,7 @@ import type { MetadataLevel } from "./negotiate.ts";
 import type { RecordView } from "./record-view.ts";
 
 /** The resource from which entities were requested; every `WireRequest` is one. */
-export interface EntityPlace {
+export interface EntityPosition {
   /** Without a trailing slash. */
   readonly baseUrl: string;
   readonly account: { readonly name: string };
@@ -36,7 +36,11 @@ export class EntityHead {
   readonly #fixedBytesMax: number;
 
   /** `context` is the first member of a single entity, with its comma; "" in lists. */
-  constructor({ baseUrl, account, location }: EntityPlace, level: MetadataLevel, context: string) {
+  constructor(
+    { baseUrl, account, location }: EntityPosition,
+    level: MetadataLevel,
+    context: string,
+  ) {
     this.#baseUrl = baseUrl;
     this.#account = account.name;
     this.#level = level;
@@ -51,7 +55,7 @@ export class EntityHead {
     this.#fixedBytesMax = this.#opening.length + 2 * location.name.length + CONSTANT_BYTES_MAX;
   }
 
-  isFor({ baseUrl, account, location }: EntityPlace, level: MetadataLevel): boolean {
+  isFor({ baseUrl, account, location }: EntityPosition, level: MetadataLevel): boolean {
     return (
       level === this.#level &&
       location.name === this.#table &&

@@ -1,7 +1,7 @@
 import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
-import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
+import { append, EntityHead, type EntityPosition, OPENING_BRACE } from "./entity-head.ts";
 import { EntityHeadTemplate } from "./entity-head-template.ts";
 import { HEAD_ROOM_BYTES, JsonBody, takePage } from "./json-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
@@ -11,7 +11,7 @@ import { RecordView } from "./record-view.ts";
 /** The body of one entity, as returned by Get Entity and Insert Entity. */
 export function entityBody(
   record: Uint8Array,
-  place: EntityPlace,
+  place: EntityPosition,
   level: MetadataLevel,
   select?: readonly string[],
 ): JsonBody {
@@ -34,7 +34,7 @@ export function entityBody(
 let lastHead: EntityHead | undefined;
 
 function loneHead(
-  place: EntityPlace,
+  place: EntityPosition,
   level: MetadataLevel,
   select: readonly string[] | undefined,
 ): EntityHead {
@@ -54,7 +54,7 @@ export class EntityListWriter {
   #at = 0;
   #isEmpty = true;
 
-  constructor(place: EntityPlace, level: MetadataLevel, select: readonly string[] | undefined) {
+  constructor(place: EntityPosition, level: MetadataLevel, select: readonly string[] | undefined) {
     this.#level = level;
     this.#form = listForm(place, level, select);
     const { opening } = this.#form;
@@ -140,7 +140,7 @@ interface ListForm {
 let lastList: ListForm | undefined;
 
 function listForm(
-  place: EntityPlace,
+  place: EntityPosition,
   level: MetadataLevel,
   select: readonly string[] | undefined,
 ): ListForm {
@@ -167,7 +167,7 @@ function areSame(a: readonly string[] | undefined, b: readonly string[] | undefi
 
 /** `"odata.metadata":"…",` of one entity or, without a suffix, of a list; "" at nometadata. */
 function contextMember(
-  { baseUrl, location }: EntityPlace,
+  { baseUrl, location }: EntityPosition,
   level: MetadataLevel,
   suffix: "/@Element" | "",
   select: readonly string[] | undefined,

@@ -74,12 +74,12 @@ export interface RangeOptions extends ReadOptions {
 
 /** Where lmdb-js has put the key and the value; the next read overwrites both. */
 export interface RangeItem {
-  readonly key: FlatKeyPlace;
+  readonly key: FlatKeyPosition;
   readonly value: Buffer;
 }
 
 /** One object for the whole process, as there is one buffer that keys are read into. */
-export interface FlatKeyPlace {
+export interface FlatKeyPosition {
   bytes: Uint8Array;
   start: number;
   end: number;
@@ -206,7 +206,7 @@ export function openStore({ path, mapSizeBytes, readersMax }: StoreOptions): Sto
   return lmdb.open<Uint8Array, Uint8Array>(options) as unknown as Store;
 }
 
-const lastKey: FlatKeyPlace = { bytes: new Uint8Array(0), start: 0, end: 0 };
+const lastKey: FlatKeyPosition = { bytes: new Uint8Array(0), start: 0, end: 0 };
 
 /** Writes pairs directly into the buffer of the native layer, and reads keys where they are. */
 const keyCode = {
@@ -215,7 +215,7 @@ const keyCode = {
     target.set(key, start);
     return start + key.length;
   },
-  readKey(target: Uint8Array, start: number, end: number): FlatKeyPlace {
+  readKey(target: Uint8Array, start: number, end: number): FlatKeyPosition {
     lastKey.bytes = target;
     lastKey.start = start;
     lastKey.end = end;
