@@ -15,7 +15,7 @@ import { LOG_CONTAINER } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import { BlobStore } from "./blob-store.ts";
 import type { ContainerValue } from "./container-value.ts";
-import { hourPrefix, logBlobName, logBlobNumber, logMetadata } from "./log-blob.ts";
+import { hourPrefix, logBlobName, logBlobNumber, logMetadata } from "./log-blob-names.ts";
 
 export interface LogBlobsOptions {
   readonly engine: Engine;
