@@ -10,7 +10,6 @@ import { equalBytes } from "../key-codec.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { CommitBatch } from "./commit-batch.ts";
 import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
-import { CommitGroup } from "./commit-group.ts";
 import { judgeOne, type OneKeyWrite } from "./commit-one.ts";
 import {
   type CommitPlan,
@@ -21,6 +20,7 @@ import {
 } from "./commit-plan.ts";
 import { GatheredCommits } from "./gathered-commits.ts";
 import { identify } from "./get.ts";
+import { MultiKeyCommit } from "./multi-key-commit.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { SessionPool } from "./session-pool.ts";
@@ -70,7 +70,7 @@ export class Commits {
     }
     const plan = planCommit(write);
     const isReading = write.puts.length + write.deletes.length === 0 || plan.isContradictory;
-    return isReading ? this.#judge(write, deadline) : this.#commitGroup(plan, deadline);
+    return isReading ? this.#judge(write, deadline) : this.#commitKeys(plan, deadline);
   }
 
   /** For a write that changes nothing, or cannot succeed. */
@@ -79,7 +79,7 @@ export class Commits {
     return failedCheck < 0 ? { committed: true, versions: [] } : { committed: false, failedCheck };
   }
 
-  async #commitGroup(first: CommitPlan, deadline: number): Promise<CommitResult> {
+  async #commitKeys(first: CommitPlan, deadline: number): Promise<CommitResult> {
     const { write } = first;
     const isPinning = this.#options.dialect === "citus";
     const replan = (seen: SeenVersions) =>
@@ -91,7 +91,7 @@ export class Commits {
       plan = replan(seen);
     }
     return this.#repeat(write, deadline, async () => {
-      const result = await this.#attemptGroup(plan, deadline);
+      const result = await this.#attemptKeys(plan, deadline);
       if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
         return result;
       }
@@ -143,10 +143,10 @@ export class Commits {
     return judgeOne(one, rowVersion);
   }
 
-  async #attemptGroup(plan: CommitPlan, deadline: number): Promise<CommitResult | Outcome> {
+  async #attemptKeys(plan: CommitPlan, deadline: number): Promise<CommitResult | Outcome> {
     const { exchange, outcome } = await this.#run(
       deadline,
-      (options) => new CommitGroup(plan, options),
+      (options) => new MultiKeyCommit(plan, options),
     );
     if (outcome.kind !== "done") return outcome;
     for (const version of exchange.raised.values()) this.#options.versions.raiseAbove(version);

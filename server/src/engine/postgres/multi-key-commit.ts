@@ -27,7 +27,7 @@ import {
  * Partitions and keys are held in the order of their bytes. Two commits can then deadlock only if keys appear
  * or disappear between them, and the server resolves it.
  */
-export class CommitGroup extends CommitExchange {
+export class MultiKeyCommit extends CommitExchange {
   /** Versions of puts that the server raised, by `identify`. */
   readonly raised = new Map<string, number>();
   readonly #plan: CommitPlan;
