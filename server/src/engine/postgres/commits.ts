@@ -18,8 +18,8 @@ import {
   planCommit,
   type SeenVersions,
 } from "./commit-plan.ts";
-import { GatheredCommits } from "./gathered-commits.ts";
 import { identify } from "./get.ts";
+import { GroupCommit } from "./group-commit.ts";
 import { MultiKeyCommit } from "./multi-key-commit.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -49,11 +49,11 @@ type Verdict = CommitResult | "again";
  */
 export class Commits {
   readonly #options: CommitsOptions;
-  readonly #gathered: GatheredCommits;
+  readonly #groupCommit: GroupCommit;
 
   constructor(options: CommitsOptions) {
     this.#options = options;
-    this.#gathered = new GatheredCommits(options.pool);
+    this.#groupCommit = new GroupCommit(options.pool);
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
@@ -124,7 +124,7 @@ export class Commits {
   }
 
   async #attemptGathered(one: OneKeyWrite, deadline: number): Promise<Verdict | Outcome> {
-    const gathered = await this.#gathered.run(one, deadline);
+    const gathered = await this.#groupCommit.run(one, deadline);
     if (gathered === "spoiled") return "again";
     const { outcome, rowVersion } = gathered;
     return outcome.kind === "done" ? this.#judgeOne(one, rowVersion) : outcome;

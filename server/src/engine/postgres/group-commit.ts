@@ -33,7 +33,7 @@ interface Waiting {
  * with no transaction in flight it leaves at once, otherwise at the end of its turn of the event loop, and
  * commits that arrive while enough transactions are in flight leave together.
  */
-export class GatheredCommits {
+export class GroupCommit {
   readonly #pool: SessionPool;
   readonly #waiting: Waiting[] = [];
   #underWay = 0;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import pg from "pg";
 import { type Check, type CommitResult, EngineError } from "../engine.ts";
-import { GatheredCommits } from "./gathered-commits.ts";
+import { GroupCommit } from "./group-commit.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
 import { SessionPool } from "./session-pool.ts";
 import { ServerError } from "./sql-state.ts";
@@ -18,7 +18,7 @@ describe("Commits of one key each that wait for a connection", () => {
         throw new ServerError(new Map([["C", "28P01"]]));
       },
     });
-    const gathered = new GatheredCommits(pool);
+    const gathered = new GroupCommit(pool);
     const refused: string[] = [];
     const waiting = ["a", "b", "c"].map((sort) => {
       const write = { key: keyOf("p", sort), expected: undefined, value: undefined, version: 1 };
