@@ -8,7 +8,6 @@ import {
 import { assertKeyFits, holds } from "../engine-rules.ts";
 import { equalBytes } from "../key-codec.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { CommitBatch } from "./commit-batch.ts";
 import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
 import { judgeOne, type OneKeyWrite } from "./commit-one.ts";
 import {
@@ -24,6 +23,7 @@ import { MultiKeyCommit } from "./multi-key-commit.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { SessionPool } from "./session-pool.ts";
+import { SharedCommit } from "./shared-commit.ts";
 import type { Fault, ServerError } from "./sql-state.ts";
 import { verifyWritten } from "./verify-written.ts";
 
@@ -133,7 +133,7 @@ export class Commits {
   async #attemptOne(one: OneKeyWrite, deadline: number): Promise<CommitResult | Outcome> {
     const { exchange, outcome } = await this.#run(
       deadline,
-      (options) => new CommitBatch([one], options),
+      (options) => new SharedCommit([one], options),
     );
     return outcome.kind === "done" ? this.#judgeOne(one, exchange.rowVersions[0]) : outcome;
   }

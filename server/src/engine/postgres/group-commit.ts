@@ -1,9 +1,9 @@
 import { compareKeys } from "../key-codec.ts";
-import { CommitBatch } from "./commit-batch.ts";
 import type { OneKeyWrite } from "./commit-one.ts";
 import { isTransient, type Outcome } from "./outcome.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
+import { SharedCommit } from "./shared-commit.ts";
 
 /** Transactions in flight at once: some are flushed while others are gathered and sent. */
 const BATCHES_MAX = 4;
@@ -116,7 +116,7 @@ export class GroupCommit {
     };
     const deadline = Math.min(...batch.map((each) => each.deadline));
     const writes = batch.map(({ write }) => write);
-    const exchange = new CommitBatch(writes, { deadline, dialect: "postgres", settle });
+    const exchange = new SharedCommit(writes, { deadline, dialect: "postgres", settle });
     exchange.start(session);
   }
 }

@@ -14,7 +14,7 @@ import { BEGIN, COMMIT, SET_LOCK_TIMEOUT, type Statement } from "./statements.ts
  * Several must be in the order of their keys, like those of a group, so that no two commits wait for each
  * other in a cycle. Two commits of one key take effect one after the other, as if each had been alone.
  */
-export class CommitBatch extends CommitExchange {
+export class SharedCommit extends CommitExchange {
   /** For each write: the version its row has now, or had; undefined if no row fits the check. */
   readonly rowVersions: (number | undefined)[];
   readonly #writes: readonly OneKeyWrite[];
