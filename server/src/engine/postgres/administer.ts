@@ -38,7 +38,7 @@ export async function withAdministration<T>(
 export interface InstallReport {
   readonly database: string;
   readonly server: string;
-  /** The statements for this server, ready to be run by hand; hints included. */
+  /** The statements for this server, ready to be run by hand. */
   readonly sql: readonly string[];
   /** The statements that give a role exactly the rights Rowhouse needs, to be run by the table's owner. */
   readonly roleSql: readonly string[];
@@ -58,7 +58,7 @@ export function installPostgres(
     return {
       database: describeConfig(configOf(options)),
       server: facts.version,
-      sql: schemaStatements(facts.dialect).map(({ sql }) => `${sql};`),
+      sql: schemaStatements(facts.dialect).map((sql) => `${sql};`),
       roleSql: roleStatements(facts.dialect),
       format: await readFormat(session),
     };

@@ -158,7 +158,7 @@ async function greet(session: Session, options: ConnectOptions): Promise<Greetin
   return answered;
 }
 
-/** Sends settings ahead of the next exchange. One that a relative does not know is ignored. */
+/** Sends settings ahead of the next exchange. One that the server does not know is ignored. */
 export function applySettings(session: Session, settings: readonly Setting[]): void {
   for (const [name, value] of settings) {
     query(session, SET_SESSION, [name, value]).catch(() => {});

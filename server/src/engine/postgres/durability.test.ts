@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type DurabilityClass, durabilityOf } from "./durability.ts";
-import { type Dialect, dialectOf, type SettingName } from "./server-facts.ts";
+import type { SettingName } from "./server-facts.ts";
 
-function classOf(
-  settings: Partial<Record<SettingName, string>>,
-  dialect: Dialect = "postgres",
-): DurabilityClass {
+function classOf(settings: Partial<Record<SettingName, string>>): DurabilityClass {
   return durabilityOf({
-    dialect,
+    dialect: "postgres",
     version: "",
     clockMicroseconds: 0,
     isTableUnlogged: false,
@@ -44,18 +41,4 @@ describe("durabilityOf", () => {
       assert.equal(classOf(settings), expected);
     });
   }
-
-  it("calls servers with their own consensus a majority, whatever fsync is", () => {
-    assert.equal(classOf({ fsync: "off" }, "cockroach"), "majority");
-    assert.equal(classOf({}, "yugabyte"), "majority");
-  });
-});
-
-describe("dialectOf", () => {
-  it("recognizes each relative of PostgreSQL by its version text", () => {
-    assert.equal(dialectOf("PostgreSQL 18.4 on x86_64", undefined), "postgres");
-    assert.equal(dialectOf("PostgreSQL 17.2 on x86_64", "13.2"), "citus");
-    assert.equal(dialectOf("CockroachDB CCL v25.1.0", undefined), "cockroach");
-    assert.equal(dialectOf("PostgreSQL 15.2-YB-2025.2 on x86_64", undefined), "yugabyte");
-  });
 });

@@ -1,4 +1,4 @@
-import type { Dialect, ServerFacts } from "./server-facts.ts";
+import type { ServerFacts } from "./server-facts.ts";
 
 /** What the acknowledgement of a write means, according to the server's settings. */
 export type DurabilityClass =
@@ -11,9 +11,7 @@ export type DurabilityClass =
   /** Flushed on the primary and on a standby; survives either one. */
   | "two machines"
   /** As "two machines", and a read on that standby sees it. */
-  | "two machines, visible"
-  /** Agreed upon by a majority of replicas, inside the database. */
-  | "majority";
+  | "two machines, visible";
 
 export interface Durability {
   readonly class: DurabilityClass;
@@ -21,13 +19,7 @@ export interface Durability {
   readonly detail: string;
 }
 
-export function durabilityOf({ dialect, isTableUnlogged, settings }: ServerFacts): Durability {
-  if (hasOwnConsensus(dialect)) {
-    return {
-      class: "majority",
-      detail: "A write is acknowledged when a majority of replicas has it.",
-    };
-  }
+export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durability {
   const commit = settings.synchronous_commit;
   if (settings.fsync === "off") return none("fsync is off");
   if (commit === "off") return none("synchronous_commit is off");
@@ -55,10 +47,6 @@ export function durabilityOf({ dialect, isTableUnlogged, settings }: ServerFacts
     class: isVisible ? "two machines, visible" : "two machines",
     detail: `A write is acknowledged when it is also ${isVisible ? "applied" : "flushed"} on a standby; ${named}`,
   };
-}
-
-function hasOwnConsensus(dialect: Dialect): boolean {
-  return dialect === "cockroach" || dialect === "yugabyte";
 }
 
 function none(reason: string): Durability {

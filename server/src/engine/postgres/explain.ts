@@ -34,32 +34,32 @@ const POINTS_ACROSS: Shape = { isOrdered: false, isInOnePartition: false };
 const PAGE: Shape = { isOrdered: true, isInOnePartition: true };
 const PAGE_ACROSS: Shape = { isOrdered: true, isInOnePartition: false };
 
-const DIALECTS: readonly Dialect[] = ["postgres", "citus", "cockroach", "yugabyte"];
-const NOT_CITUS = DIALECTS.filter((dialect) => dialect !== "citus");
-const NOT_POSTGRES = DIALECTS.filter((dialect) => dialect !== "postgres");
+const DIALECTS: readonly Dialect[] = ["postgres", "citus"];
+const POSTGRES: readonly Dialect[] = ["postgres"];
+const CITUS: readonly Dialect[] = ["citus"];
 
 const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.GET_ONE, POINTS),
-  expect(statements.GET_MANY, POINTS, NOT_CITUS),
-  expect(statements.GET_MANY_WITHIN, POINTS, NOT_CITUS),
-  expect(statements.GET_MANY_OF_SHARD, POINTS, ["citus"]),
-  expect(statements.GET_PAIR, POINTS_ACROSS, NOT_CITUS),
-  expect(statements.GET_ACROSS, POINTS_ACROSS, NOT_CITUS),
-  expect(statements.GET_ACROSS_WITHIN, POINTS_ACROSS, NOT_CITUS),
+  expect(statements.GET_MANY, POINTS, POSTGRES),
+  expect(statements.GET_MANY_WITHIN, POINTS, POSTGRES),
+  expect(statements.GET_MANY_OF_SHARD, POINTS, CITUS),
+  expect(statements.GET_PAIR, POINTS_ACROSS, POSTGRES),
+  expect(statements.GET_ACROSS, POINTS_ACROSS, POSTGRES),
+  expect(statements.GET_ACROSS_WITHIN, POINTS_ACROSS, POSTGRES),
   expect(statements.SCAN_PARTITION, PAGE),
   expect(statements.SCAN_PARTITION_TO, PAGE),
   expect(statements.SCAN_ACROSS, PAGE_ACROSS),
   expect(statements.SCAN_ACROSS_TO, PAGE_ACROSS),
-  expect(statements.SCAN_WANTED, PAGE_ACROSS, ["postgres"]),
+  expect(statements.SCAN_WANTED, PAGE_ACROSS, POSTGRES),
   expect(statements.UPDATE_ONE, POINTS),
   expect(statements.DELETE_ONE, POINTS),
-  expect(statements.HOLD.own, POINTS, NOT_CITUS),
-  expect(statements.HOLD.share, POINTS, NOT_CITUS),
-  expect(statements.HOLD["share present"], POINTS, NOT_CITUS),
-  expect(statements.LOCK.own, POINTS, ["citus"]),
-  expect(statements.ASSERT_LOCKED, POINTS, ["citus"]),
-  expect(statements.DELETE_HELD, POINTS, ["postgres"]),
-  expect(statements.DELETE_MANY, POINTS, NOT_POSTGRES),
+  expect(statements.HOLD.own, POINTS, POSTGRES),
+  expect(statements.HOLD.share, POINTS, POSTGRES),
+  expect(statements.HOLD["share present"], POINTS, POSTGRES),
+  expect(statements.LOCK.own, POINTS, CITUS),
+  expect(statements.ASSERT_LOCKED, POINTS, CITUS),
+  expect(statements.DELETE_HELD, POINTS, POSTGRES),
+  expect(statements.DELETE_MANY, POINTS, CITUS),
 ];
 
 function expect(statement: Statement, shape: Shape, dialects = DIALECTS): Expectation {
@@ -117,8 +117,6 @@ export function judgePlan(
   if (dialect === "citus" && isInOnePartition && !has(/Task Count: 1$/)) {
     problems.push("Queries more than one shard.");
   }
-  // Plans of other relatives have shapes of their own.
-  if (dialect === "cockroach" || dialect === "yugabyte") return problems;
   if (has(/Seq Scan on rh_kv/)) problems.push("Scans the whole table.");
   if (has(/Bitmap Heap Scan on rh_kv/))
     problems.push("Collects all rows before it returns the first (a bitmap scan).");

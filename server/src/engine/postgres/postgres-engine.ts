@@ -132,7 +132,7 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
   assertKnown(format);
 }
 
-/** Stores entries as rows of one table of a PostgreSQL server or one of its relatives. */
+/** Stores entries as rows of one table of a PostgreSQL server, or of a Citus cluster. */
 export class PostgresEngine implements Engine {
   readonly name = "postgres";
   readonly keyBytesMax = KEY_BYTES_MAX;

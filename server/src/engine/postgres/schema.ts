@@ -18,42 +18,27 @@ const CITUS_SHARDS = 32;
 const INSTALL_TIMEOUT_MS = 60_000;
 const INSTALL_ATTEMPTS_MAX = 5;
 
-/** DDL in the order in which to run it. A server that does not know a hint may refuse it. */
-export interface SchemaStatement {
-  readonly sql: string;
-  readonly isHint: boolean;
-}
-
 /*
- * bytea compares bytewise, without a collation. `partition` and `sort` are keywords in some dialects. STORAGE
- * PLAIN makes the key limit exact: otherwise it would depend on how well the bytes compress. The fillfactor,
+ * bytea compares bytewise, without a collation. STORAGE PLAIN makes the key limit exact: otherwise it would depend on how well the bytes compress. The fillfactor,
  * and no index on ver or val, keep an update that fits its page out of every index.
  */
 const COLUMNS = "pk bytea NOT NULL, sk bytea NOT NULL, ver bigint NOT NULL, val bytea NOT NULL";
 
-export function schemaStatements(dialect: Dialect): readonly SchemaStatement[] {
-  const primaryKey = dialect === "yugabyte" ? "pk ASC, sk ASC" : "pk, sk";
-  const create = `CREATE TABLE IF NOT EXISTS rh_kv (${COLUMNS}, PRIMARY KEY (${primaryKey}))`;
-  const statements: SchemaStatement[] = [{ sql: create, isHint: false }];
-  if (dialect === "postgres" || dialect === "citus") {
-    for (const sql of HINTS) statements.push({ sql, isHint: true });
-  }
-  if (dialect === "citus") {
-    statements.push(
-      { sql: `SET citus.shard_count = ${CITUS_SHARDS}`, isHint: false },
-      { sql: "SELECT create_distributed_table('rh_kv', 'pk')", isHint: false },
-    );
-  }
-  statements.push({
-    sql:
-      "INSERT INTO rh_kv (pk, sk, ver, val) " +
+export function schemaStatements(dialect: Dialect): readonly string[] {
+  const distribute = [
+    `SET citus.shard_count = ${CITUS_SHARDS}`,
+    "SELECT create_distributed_table('rh_kv', 'pk')",
+  ];
+  return [
+    `CREATE TABLE IF NOT EXISTS rh_kv (${COLUMNS}, PRIMARY KEY (pk, sk))`,
+    ...STORAGE,
+    ...(dialect === "citus" ? distribute : []),
+    "INSERT INTO rh_kv (pk, sk, ver, val) " +
       `VALUES ('', 'schema', ${OWN_ROW_VERSION}, '${FORMAT}') ON CONFLICT (pk, sk) DO NOTHING`,
-    isHint: false,
-  });
-  return statements;
+  ];
 }
 
-const HINTS: readonly string[] = [
+const STORAGE: readonly string[] = [
   "ALTER TABLE rh_kv SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1)",
   "ALTER TABLE rh_kv ALTER COLUMN pk SET STORAGE PLAIN, ALTER COLUMN sk SET STORAGE PLAIN",
 ];
@@ -76,30 +61,22 @@ export function roleStatements(dialect: Dialect): readonly string[] {
 /** Rarely built in, and worth little: run outside the transaction, and a refusal is ignored. */
 const COMPRESSION = "ALTER TABLE rh_kv ALTER COLUMN val SET COMPRESSION lz4";
 
-/** Errors of a server that does not know a hint. */
-const UNKNOWN_HINT = new Set(["42601", "42704", "0A000", "22023"]);
 /** Another front end is creating the same table: the loser gets one of these errors, then finds the table. */
 const RIVAL_INSTALL = new Set(["23505", "42P07", "42710", "40001", "40P01"]);
 
 /** Creates what is missing, in one transaction. Several front ends may do this at the same time. */
 export async function installSchema(session: Session, dialect: Dialect): Promise<void> {
   const statements = schemaStatements(dialect);
-  const withoutHints = statements.filter(({ isHint }) => !isHint);
   for (let attempt = 1; ; attempt++) {
     try {
-      await runInTransaction(session, statements).catch((error: unknown) => {
-        if (!hasState(error, UNKNOWN_HINT)) throw error;
-        return runInTransaction(session, withoutHints);
-      });
+      await runInTransaction(session, statements);
       break;
     } catch (error) {
       if (attempt >= INSTALL_ATTEMPTS_MAX || !hasState(error, RIVAL_INSTALL)) throw error;
     }
   }
-  if (dialect === "postgres" || dialect === "citus") {
-    const compress = [{ statement: textQuery(COMPRESSION) }];
-    await queryAll(session, compress, INSTALL_TIMEOUT_MS).catch(() => {});
-  }
+  const compress = [{ statement: textQuery(COMPRESSION) }];
+  await queryAll(session, compress, INSTALL_TIMEOUT_MS).catch(() => {});
 }
 
 /** The format number of the installed schema; undefined if there is no table or no such row. */
@@ -127,8 +104,8 @@ export function assertKnown(format: number): void {
   );
 }
 
-function runInTransaction(session: Session, statements: readonly SchemaStatement[]): Promise<void> {
-  const queries: Query[] = statements.map(({ sql }) => ({ statement: textQuery(sql) }));
+function runInTransaction(session: Session, statements: readonly string[]): Promise<void> {
+  const queries: Query[] = statements.map((sql) => ({ statement: textQuery(sql) }));
   return queryAll(
     session,
     [{ statement: BEGIN }, ...queries, { statement: COMMIT }],

@@ -3,10 +3,10 @@ import type { Session } from "./session.ts";
 import { textQuery } from "./statements.ts";
 
 /**
- * Which relative of PostgreSQL answers. The statements are the same for all; only the schema, a few settings
- * and what an error proves differ.
+ * Whether one PostgreSQL answers or a cluster of them. The schema, some statements and what an error proves
+ * differ.
  */
-export type Dialect = "postgres" | "citus" | "cockroach" | "yugabyte";
+export type Dialect = "postgres" | "citus";
 
 /** What a server reports about itself. Settings that it does not know are undefined. */
 export interface ServerFacts {
@@ -44,16 +44,10 @@ export async function readServerFacts(session: Session): Promise<ServerFacts> {
   const settings: Partial<Record<SettingName, string | undefined>> = {};
   for (const [index, name] of SETTING_NAMES.entries()) settings[name] = values[index];
   return {
-    dialect: dialectOf(version, citusVersion),
+    dialect: citusVersion === undefined ? "postgres" : "citus",
     version: citusVersion === undefined ? version : `${version}, Citus ${citusVersion}`,
     settings,
     clockMicroseconds: Number(clock ?? 0),
     isTableUnlogged: persistence === "u",
   };
-}
-
-export function dialectOf(version: string, citusVersion: string | undefined): Dialect {
-  if (version.includes("CockroachDB")) return "cockroach";
-  if (version.includes("-YB-")) return "yugabyte";
-  return citusVersion === undefined ? "postgres" : "citus";
 }

@@ -159,7 +159,7 @@ export class SessionPool {
     const parameters = [asked.join(), agoMs];
     await query(session, BUSY_BACKENDS, parameters, (row) => busy.add(row.int8())).catch(
       (error) => {
-        // A relative that cannot answer counts as having none; if the connection broke, nothing is known.
+        // A server that cannot answer counts as having none; if the connection broke, nothing is known.
         if (session.isLost) throw error;
       },
     );

@@ -21,7 +21,7 @@ export type Fault =
 
 /** Source: "PostgreSQL Error Codes"; the mapping is ours. */
 const FAULTS: Readonly<Record<string, Fault>> = {
-  "40001": "retry", // serialization_failure; on some relatives also "restart transaction".
+  "40001": "retry", // serialization_failure.
   "40P01": "retry", // deadlock_detected.
   "40003": "unknown", // statement_completion_unknown.
 

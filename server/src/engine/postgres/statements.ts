@@ -261,7 +261,7 @@ export const DELETE_HELD = statement(
     "LATERAL (SELECT ctid FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k))",
   [bytea, byteaArray],
 );
-/** The same for relatives, whose rows have no `ctid`. */
+/** The same for Citus, whose rows have no `ctid`. */
 export const DELETE_MANY = statement(
   "delete_many",
   "DELETE FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
