@@ -1,0 +1,97 @@
+import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { bundleModules, inRoot } from "./bundle.ts";
+import { manifestOf } from "./manifests.ts";
+import { run } from "./run.ts";
+
+/**
+ * Packs `rowhouse` and `@rowhouse/patterns`, the two packages that are published. `rowhouse` includes the server and
+ * the wire formats, so each of the two installs alone.
+ * @param folder inside the repository, where the compiler finds the packages that the sources import
+ */
+export async function packPackages(folder: string): Promise<readonly PackedPackage[]> {
+  mkdirSync(folder, { recursive: true });
+  const stages = [await stageRowhouse(folder), stagePatterns(folder)];
+  return stages.map((stage) => ({ stage, tarball: pack(stage, folder) }));
+}
+
+export interface PackedPackage {
+  /** The folder that was packed. */
+  readonly stage: string;
+  /** The path of the tarball. */
+  readonly tarball: string;
+}
+
+async function stageRowhouse(folder: string): Promise<string> {
+  const stage = emptied(join(folder, "stage", "rowhouse"));
+  await bundleModules({ main: "cli/src/main.ts" }, join(stage, "dist"));
+  for (const name of ["README.md", "LICENSE"]) cpSync(inRoot(`cli/${name}`), join(stage, name));
+  copyPages(stage, [...manualPages(), "COMPATIBILITY.md"]);
+  const { private: _, scripts: __, exports: ___, ...manifest } = manifestOf("cli");
+  const dependencies = { ...manifest.dependencies, ...manifestOf("server").dependencies };
+  writeManifest(stage, {
+    ...manifest,
+    files: ["dist", "docs", "COMPATIBILITY.md"],
+    exports: { "./package.json": "./package.json" },
+    dependencies: Object.fromEntries(
+      Object.entries(dependencies)
+        .filter(([name]) => !name.startsWith("@rowhouse/"))
+        .sort(),
+    ),
+  });
+  return stage;
+}
+
+/**
+ * Its own manifest says what is packed; the manual is added. It is compiled where it is packed: the package's own
+ * `dist` may be in use, and source maps name the sources by paths relative to them.
+ */
+function stagePatterns(folder: string): string {
+  const stage = emptied(join(folder, "stage", "patterns"));
+  const { private: _, scripts: __, ...manifest } = manifestOf("patterns");
+  const files = manifest.files as readonly string[];
+  for (const name of ["README.md", "LICENSE", "src"])
+    cpSync(inRoot(`patterns/${name}`), join(stage, name), { recursive: true });
+  writeFileSync(
+    join(stage, "tsconfig.json"),
+    JSON.stringify({
+      extends: inRoot("tsconfig.base.json"),
+      compilerOptions: { rootDir: "src", outDir: "dist", composite: false },
+      include: ["src"],
+      exclude: ["**/*.test.ts", "**/test-*"],
+    }),
+  );
+  run(process.execPath, [inRoot("node_modules/typescript/bin/tsc"), "--project", stage]);
+  copyPages(stage, manualPages());
+  writeManifest(stage, { ...manifest, files: [...files, "docs"] });
+  return stage;
+}
+
+/** The manual travels with the packages, at its own paths, so that its links lead somewhere. */
+function copyPages(stage: string, pages: readonly string[]): void {
+  for (const page of pages) cpSync(inRoot(page), join(stage, page));
+}
+
+function manualPages(): string[] {
+  return readdirSync(inRoot("docs/manual"), { recursive: true, encoding: "utf8" })
+    .filter((page) => page.endsWith(".md"))
+    .map((page) => join("docs/manual", page));
+}
+
+function pack(stage: string, folder: string): string {
+  // A program may read what this one prints on standard output.
+  const [packed] = JSON.parse(
+    run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], stage),
+  ) as readonly { readonly filename: string }[];
+  return join(folder, packed!.filename);
+}
+
+function emptied(folder: string): string {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+function writeManifest(stage: string, manifest: object): void {
+  writeFileSync(join(stage, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+}
