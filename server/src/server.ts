@@ -16,7 +16,7 @@ import type { Engine } from "./engine/engine.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/lane-limits.ts";
-import { joinPages, type Pages, withPages } from "./http/pages.ts";
+import { type Page, withPages } from "./http/pages.ts";
 import { RequestMemory } from "./http/request-memory.ts";
 import { RequestPipeline, type RequestPipelineOptions } from "./http/request-pipeline.ts";
 import type { Service } from "./http/service.ts";
@@ -59,8 +59,8 @@ export interface ServicesOptions {
   readonly requestMemory?: RequestMemory | undefined;
   /** Times requests more precisely than the clock; see `RequestPipelineOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
-  /** Pages served on the Table service's port, in front of the service. */
-  readonly pages?: Pages | undefined;
+  /** The server's own pages on the Table service's port, in front of the service. Default none. */
+  readonly pages?: readonly Page[] | undefined;
   /** Source of unguessable ids. Default: the operating system. */
   readonly randomBytes?: (count: number) => Buffer;
   /**
@@ -96,6 +96,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const analytics = openAnalytics(foundation, settings);
   const handles = openFronts(services, {
     ...options,
+    onError: foundation.onError,
     clock: foundation.clock,
     observer: withAnalytics(analytics, options.observer),
     hostStyle: options.hostStyle ?? true,
@@ -151,20 +152,23 @@ function openEach(
 /** One front per service, behind the server's own pages. */
 function openFronts(
   services: readonly OpenService[],
-  options: RequestPipelineOptions & Pick<ServicesOptions, "engine" | "health" | "pages">,
+  options: RequestPipelineOptions &
+    Pick<ServicesOptions, "engine" | "health" | "pages"> &
+    Pick<Foundation, "onError">,
 ): ReadonlyMap<ServiceName, Handle> {
-  const { engine, pages } = options;
+  const { engine, onError } = options;
   const ready = () => ({ ready: true, detail: { engine: engine.name } });
   const health = healthPages(options.health ?? ready);
-  const forTables = pages ? joinPages([health, pages]) : health;
+  // Everything of the server's own, below /_rowhouse/, is on the port of tables.
+  const forTables = [...health, ...(options.pages ?? [])];
   return new Map(
-    services.map(({ service }) => [
-      service.name,
-      withPages(
-        new RequestPipeline(service, options),
-        service.name === "table" ? forTables : health,
-      ),
-    ]),
+    services.map(({ service }) => {
+      const pages = service.name === "table" ? forTables : health;
+      return [
+        service.name,
+        withPages(new RequestPipeline(service, options), { pages, onError }),
+      ] as const;
+    }),
   );
 }
 

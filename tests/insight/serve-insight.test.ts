@@ -32,9 +32,9 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
         assert.equal(others.length, 1, "the scan budget's page");
         assert.match(await text(load), /"partition": "devstoreaccount1\/People\/p"/);
         assert.match(await text(heat), /"slotMs": 10000/);
-        const refused = await fetch(`${server.tableUrl}/rowhouse/partitions`);
+        const refused = await fetch(`${server.tableUrl}/_rowhouse/partitions`);
         assert.equal(refused.status, 403);
-        const metrics = await text(`${server.tableUrl}/metrics`);
+        const metrics = await text(`${server.tableUrl}/_rowhouse/metrics`);
         assert.match(metrics, /operation="QueryEntity",status="200"\} 1/);
         assert.match(metrics, /^rowhouse_engine_flushes_total [1-9]/m);
         assert.match(metrics, /^rowhouse_scan_budget_overruns_total 1$/m);

@@ -8,22 +8,24 @@ import { KEY, sign, stringToSign, VERSION } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 
 const NAME = DEVELOPMENT_ACCOUNT.name;
-const PAGES = ["/healthz", "/readyz", "/metrics"];
+const PAGES = ["/healthz", "/readyz"];
+const METRICS = "/_rowhouse/metrics";
 
 let server: LocalServer;
 before(async () => {
   const any = { host: "127.0.0.1", port: 0 };
   server = await startLocalServer({
     listen: { table: any, queue: any, blob: any },
-    pages: ({ target }) =>
-      target === "/metrics" ? () => ({ status: 200, headers: [], body: "up 1\n" }) : undefined,
+    pages: [
+      { path: METRICS, methods: { GET: () => ({ status: 200, headers: [], body: "up 1\n" }) } },
+    ],
   });
 });
 after(() => server.close());
 
 describe("Operational pages next to a service", () => {
   it("answer GET and HEAD, and refuse every other method", async () => {
-    for (const path of PAGES) {
+    for (const path of [...PAGES, METRICS]) {
       assert.equal((await send(server.url, "GET", path, "h")).status, 200, path);
       const head = await send(server.url, "HEAD", path, "h");
       assert.deepEqual([head.status, head.body.length], [200, 0], path);

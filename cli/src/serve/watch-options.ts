@@ -27,14 +27,14 @@ export function watchOptions(): Option[] {
     new Option("--scan-report <file>", "where to write the scan budget's summary at shutdown")
       .default(SCAN_REPORT_FILE)
       .argParser(notEmpty),
-    new Option("--insight", "serve the load of each partition under /rowhouse/ on the table port"),
+    new Option("--insight", "serve the load of each partition under /_rowhouse/ on the table port"),
     new Option(
       "--insight-token <token>",
-      "token that readers of the pages under /rowhouse/ must send; default: a new one, printed at start",
+      "token that readers of the pages under /_rowhouse/ must send; default: a new one, printed at start",
     )
       .env("ROWHOUSE_INSIGHT_TOKEN")
       .argParser(parseToken),
-    new Option("--metrics", "serve Prometheus metrics at /metrics on the table port"),
+    new Option("--metrics", "serve Prometheus metrics at /_rowhouse/metrics on the table port"),
     new Option(
       "--slow-query <ms>",
       "log queries and requests that take at least this long",

@@ -3,11 +3,11 @@ import { chmodSync, createWriteStream, existsSync, rmSync, statSync, writeFileSy
 import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import type { Pages } from "@rowhouse/server/http/pages";
+import { type AnswerPage, OWN_PATH, type Page, pageAnswer } from "@rowhouse/server/http/pages";
 import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
 import { DeferredWatchers, type Watcher } from "@rowhouse/server/insight/deferred-watchers";
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
-import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
+import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { type Metric, PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
 import { engineMetrics, RequestMetrics } from "@rowhouse/server/insight/request-metrics";
@@ -31,7 +31,7 @@ export interface Watch {
   readonly insight: Insight;
   readonly observer: Observer;
   readonly gate: Gate | undefined;
-  readonly pages: Pages | undefined;
+  readonly pages: readonly Page[];
   /** URLs with the token of pages that need a generated token; nobody could know it otherwise. */
   addresses(tableUrl: string): readonly string[];
   /** Present if an option needs the duration of requests. */
@@ -70,8 +70,10 @@ class WatchParts {
   readonly looking: Watcher[] = [];
   readonly last: Partial<Insight>[] = [];
   readonly observers: Observer[];
-  readonly pages = new Map<string, Page>();
-  /** The sources of the metrics that `/metrics` prints. */
+  /** The path below the server's own, and whether its content is readable without a token. */
+  readonly pages: { readonly name: string; readonly open?: true; readonly answer: AnswerPage }[] =
+    [];
+  /** The sources of the metrics that the page of metrics prints. */
   readonly counted: { metrics(): readonly Metric[] }[] = [];
   readonly closers: (() => void | Promise<void>)[] = [];
   gate: Gate | undefined;
@@ -99,8 +101,7 @@ function watchTargets(
   const targets = new AzureTargets(mode, onPlace, workers);
   (mode === "enforce" ? first : looking).push(targets);
   counted.push(targets);
-  const page = jsonPage(() => targets.report());
-  pages.set("/rowhouse/targets", page);
+  pages.push({ name: "targets", answer: jsonPage(() => targets.report()) });
   closers.push(() => print(printTargets(targets.report())));
 }
 
@@ -113,7 +114,8 @@ function serveMetrics({ looking, observers, counted, pages }: WatchParts, engine
     const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
     return printMetrics([...counted.flatMap((each) => each.metrics()), ...ofEngine]);
   };
-  pages.set("/metrics", { contentType: PROMETHEUS_TYPE, open: true, print });
+  const answer = () => pageAnswer(200, PROMETHEUS_TYPE, print());
+  pages.push({ name: "metrics", open: true, answer });
 }
 
 function watchLoad({ looking, pages }: WatchParts): void {
@@ -123,7 +125,7 @@ function watchLoad({ looking, pages }: WatchParts): void {
     Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
   const partitions = jsonPage((query) => load.report(count(query, "top", 1000)));
   const heatMap = jsonPage((query) => load.heatMap(count(query, "rows", 256)));
-  pages.set("/rowhouse/partitions", partitions).set("/rowhouse/heatmap", heatMap);
+  pages.push({ name: "partitions", answer: partitions }, { name: "heatmap", answer: heatMap });
 }
 
 function record({ looking, observers, closers }: WatchParts, file: string, log: Logger): void {
@@ -150,8 +152,7 @@ function holdToBudget(
   );
   (rules.strict ? last : looking).push(budget);
   counted.push(budget);
-  const page = jsonPage(() => budget.summary());
-  pages.set("/rowhouse/scan-budget", page);
+  pages.push({ name: "scan-budget", answer: jsonPage(() => budget.summary()) });
   // This run may be killed before it writes its report; an old report must not be mistaken for it.
   writeReport(scanReport, "");
   // A device, such as /dev/null, must not be removed.
@@ -184,10 +185,17 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
     insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
     observer: joinObservers(observers),
     gate: parts.gate,
-    pages: pages.size > 0 ? insightPages({ pages, token, prepare }) : undefined,
+    pages: pages.map(({ name, open, answer }) => {
+      const upToDate: AnswerPage = (request) => {
+        prepare();
+        return answer(request);
+      };
+      const GET = open ? upToDate : behindToken(token, upToDate);
+      return { path: `${OWN_PATH}${name}`, methods: { GET } };
+    }),
     addresses: (tableUrl) =>
-      Array.from(pages).flatMap(([path, { open }]) =>
-        open || insightToken ? [] : [`${tableUrl}${path}?token=${token}`],
+      pages.flatMap(({ name, open }) =>
+        open || insightToken ? [] : [`${tableUrl}${OWN_PATH}${name}?token=${token}`],
       ),
     async close() {
       clearInterval(timer);

@@ -42,8 +42,8 @@ export function readAccounts(settings: SettingsSection): Accounts {
 }
 
 const ACCOUNT_NAME = /^[a-z0-9]+$/;
-/** First path segments of the health, metrics and insight pages, which would shadow an account. */
-const PAGE_NAMES = new Set(["healthz", "readyz", "metrics", "rowhouse"]);
+/** The paths of the health pages, which would shadow an account. */
+const PAGE_NAMES = new Set(["healthz", "readyz"]);
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 function readAccount(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { WireResponse } from "../wire/operation.ts";
 import { type Health, healthPages } from "./health.ts";
-import type { Pages } from "./pages.ts";
+import type { Page } from "./pages.ts";
 import { HeaderList, WholeBody } from "./raw-request.ts";
 
 describe("The readiness page", () => {
@@ -34,15 +34,19 @@ describe("The readiness page", () => {
   });
 });
 
-async function ask(pages: Pages): Promise<WireResponse> {
-  const page = pages({
-    verb: "GET",
-    target: "/readyz",
-    headers: new HeaderList([]),
-    secure: false,
-    remoteAddress: "127.0.0.1",
-    body: new WholeBody(new Uint8Array(0)),
+async function ask(pages: readonly Page[]): Promise<WireResponse> {
+  const readyz = pages.find(({ path }) => path === "/readyz")?.methods.GET;
+  assert.ok(readyz);
+  return readyz({
+    raw: {
+      verb: "GET",
+      target: "/readyz",
+      headers: new HeaderList([]),
+      secure: false,
+      remoteAddress: "127.0.0.1",
+      body: new WholeBody(new Uint8Array(0)),
+    },
+    rest: "",
+    query: new URLSearchParams(),
   });
-  assert.ok(page);
-  return page();
 }

@@ -1,6 +1,6 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../wire/operation.ts";
-import type { Pages } from "./pages.ts";
+import { type Page, pageAnswer } from "./pages.ts";
 
 export interface Health {
   readonly ready: boolean;
@@ -9,7 +9,7 @@ export interface Health {
 }
 
 /** `/healthz` (this process runs) and `/readyz` (it can serve), for callers without credentials. */
-export function healthPages(look: () => Awaitable<Health>): Pages {
+export function healthPages(look: () => Awaitable<Health>): readonly Page[] {
   const healthz = () => answer(200, { status: "ok" });
   const readiness = async () => {
     try {
@@ -28,14 +28,12 @@ export function healthPages(look: () => Awaitable<Health>): Pages {
     });
     return looking;
   };
-  return ({ target }) =>
-    target === "/healthz" ? healthz : target === "/readyz" ? readyz : undefined;
+  return [
+    { path: "/healthz", methods: { GET: healthz } },
+    { path: "/readyz", methods: { GET: readyz } },
+  ];
 }
 
 function answer(status: number, body: object): WireResponse {
-  return {
-    status,
-    headers: ["Content-Type", "application/json", "Cache-Control", "no-store"],
-    body: `${JSON.stringify(body)}\n`,
-  };
+  return pageAnswer(status, "application/json", `${JSON.stringify(body)}\n`);
 }
