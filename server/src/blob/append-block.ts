@@ -1,24 +1,21 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
+import type { BodySource } from "../wire/body-source.ts";
 import { integerHeader, invalidHeader } from "../wire/header-values.ts";
-import { type Appended, judgeAppend } from "./append-queue.ts";
+import { type Appended, judgeAppend, type WantedAppend } from "./append-queue.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
-import { type Conditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./contents/content-digest.ts";
 import type { ReceivedContent } from "./contents/contents.ts";
 import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
+import { writeTermsOf } from "./write-checks.ts";
 
-interface AppendBlockInput {
+interface AppendBlockInput extends WantedAppend {
   readonly name: BlobName;
+  readonly source: BodySource | undefined;
   readonly content: IncomingContent;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
-  readonly position: number | undefined;
-  readonly sizeMax: number | undefined;
 }
 
 interface AppendBlockOutput {
@@ -42,28 +39,27 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
     if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
     return {
       name,
+      source: request.bodySource,
       content,
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
       position: integerHeader(request, "x-ms-blob-condition-appendpos"),
       sizeMax: integerHeader(request, "x-ms-blob-condition-maxsize"),
     };
   },
 
-  async run({ appends, blobs, contents }, input, request) {
-    const { name, content, conditions, leaseId, position, sizeMax } = input;
-    const wanted = { conditions, leaseId, position, sizeMax, arrivedAt: request.arrivedAt };
+  async run({ appends, blobs, contents }, input) {
+    const { name, content } = input;
     let received: ReceivedContent;
     try {
-      const receiving = contents.receiveForList(request.bodySource, content);
+      const receiving = contents.receiveForList(input.source, content);
       received = receiving instanceof Promise ? await receiving : receiving;
     } catch (error) {
       return refuseBody(error, async () => {
-        judgeAppend((await blobs.read(name)).record.blob, wanted, content.bytes);
+        judgeAppend((await blobs.read(name)).record.blob, input, content.bytes);
       });
     }
     try {
-      const appended = await appends.append(name, received.content, wanted);
+      const appended = await appends.append(name, received.content, input);
       return { appended, digests: received.digests, content };
     } finally {
       received.content.making?.giveUp();

@@ -18,8 +18,6 @@ export interface WantedAppend extends WriteTerms {
   readonly position: number | undefined;
   /** The size the blob may reach at most. */
   readonly sizeMax: number | undefined;
-  /** Arrival time of the request, in milliseconds since 1970. */
-  readonly arrivedAt: number;
 }
 
 export interface Appended {
@@ -165,7 +163,7 @@ class GroupAppend {
     // A spread that adds a member costs half a microsecond on Node 20 and creates a hidden class, which only
     // a full garbage collection frees. Together with a similar one elsewhere, that was a tenth of an append.
     this.blob = blob.lease
-      ? { ...longer, lease: leaseAfterWrite(blob.lease, wanted.arrivedAt) }
+      ? { ...longer, lease: leaseAfterWrite(blob.lease, wanted.caller.arrivedAt) }
       : longer;
     return { modified, offset: blob.size, blocks };
   }
@@ -202,7 +200,7 @@ export function judgeAppend(
   wanted: WantedAppend,
   length: number,
 ): CommittedBlob {
-  const blob = checkChange(found, wanted, wanted.arrivedAt, "AppendBlob");
+  const blob = checkChange(found, wanted, "AppendBlob");
   const { position, sizeMax } = wanted;
   if (blob.sealed) throw new ServiceError("BlobIsSealed");
   if (position !== undefined && position !== blob.size) {

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseAnonymous } from "../auth/authorize.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import { invalidHeader } from "../wire/header-values.ts";
-import type { RequestHead, WireRequest } from "../wire/operation.ts";
+import type { Caller, RequestHead } from "../wire/operation.ts";
 import type { BlobName } from "./blob-keys.ts";
 import type { BlobState, BlobStore } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
@@ -31,7 +31,7 @@ export const READ_ACCESS = {
 } as const;
 
 /** Whether a SAS grants this letter; a shared key may do everything. */
-export function grants({ identity }: WireRequest, letter: string): boolean {
+export function grants({ identity }: Caller, letter: string): boolean {
   switch (identity.kind) {
     case "shared-key":
       return true;
@@ -44,8 +44,8 @@ export function grants({ identity }: WireRequest, letter: string): boolean {
 }
 
 /** @throws ServiceError UnauthorizedBlobOverwrite */
-export function checkMayReplace(request: WireRequest, { record }: BlobState): void {
-  if (record.blob !== undefined && !grants(request, "w")) {
+export function checkMayReplace(caller: Caller, { record }: BlobState): void {
+  if (record.blob !== undefined && !grants(caller, "w")) {
     throw new ServiceError("UnauthorizedBlobOverwrite");
   }
 }
@@ -66,17 +66,17 @@ export interface Readable {
 export async function readForCaller(
   { blobs, allowsPublicAccess }: Readable,
   name: BlobName,
-  request: WireRequest,
+  caller: Caller,
 ): Promise<BlobState> {
-  if (request.identity.kind !== "anonymous") return blobs.read(name);
+  if (caller.identity.kind !== "anonymous") return blobs.read(name);
   checkNotForbidden(allowsPublicAccess);
   try {
     const state = await blobs.read(name);
-    checkPublic(state.container.value.publicAccess, "blob", request);
+    checkPublic(state.container.value.publicAccess, "blob", caller);
     return state;
   } catch (error) {
     if (error instanceof ServiceError && error.code === "ContainerNotFound") {
-      throw refuseAnonymous(request.verb);
+      throw refuseAnonymous(caller.verb);
     }
     throw error;
   }
@@ -89,13 +89,13 @@ export async function readForCaller(
 export async function findForCaller(
   { allowsPublicAccess, blobs, catalog }: Readable,
   name: string,
-  request: WireRequest,
+  caller: Caller,
 ): Promise<Named<ContainerValue>> {
-  if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
+  if (caller.identity.kind !== "anonymous") return blobs.findContainer(caller.account.name, name);
   checkNotForbidden(allowsPublicAccess);
-  const named = await catalog.find(request.account.name, name);
-  if (!named) throw refuseAnonymous(request.verb);
-  checkPublic(named.value.publicAccess, "container", request);
+  const named = await catalog.find(caller.account.name, name);
+  if (!named) throw refuseAnonymous(caller.verb);
+  checkPublic(named.value.publicAccess, "container", caller);
   return named;
 }
 
@@ -116,7 +116,7 @@ export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
 function checkPublic(
   access: PublicAccess | undefined,
   wanted: PublicAccess,
-  { verb }: WireRequest,
+  { verb }: Caller,
 ): void {
   if (access !== "container" && access !== wanted) throw refuseAnonymous(verb);
 }

@@ -3,13 +3,11 @@ import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
-import { writeConditions } from "./conditions.ts";
 import { type ReadBlobInput, readBlob, readInputOf } from "./get-blob.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
-import { checkChange, type WriteTerms } from "./write-checks.ts";
+import { checkChange, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 /** Get Blob Metadata. Fails with BlobNotFound (404). */
 export const getBlobMetadata: BlobOperation<ReadBlobInput, CommittedBlob> = {
@@ -45,17 +43,16 @@ export const setBlobMetadata: BlobOperation<SetBlobMetadataInput, number> = {
     refuseUnsupported(request);
     return {
       name: blobNameOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
       metadata: readMetadata(request),
     };
   },
 
-  run({ blobs }, { name, metadata, ...terms }, { arrivedAt }) {
+  run({ blobs }, { name, metadata, ...terms }) {
     return blobs.change(name, ({ record }, now) => {
-      const blob = checkChange(record.blob, terms, arrivedAt);
+      const blob = checkChange(record.blob, terms);
       const modified = nextModified(now, blob.modified);
-      const lease = leaseAfterWrite(blob.lease, arrivedAt);
+      const lease = leaseAfterWrite(blob.lease, terms.caller.arrivedAt);
       return {
         record: { ...record, blob: { ...blob, modified, metadata, lease } },
         result: modified,

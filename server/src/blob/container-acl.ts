@@ -52,8 +52,9 @@ export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
     };
   },
 
-  async run({ allowsPublicAccess, blobs, catalog }, input, { account, arrivedAt }) {
-    const { name, policies, publicAccess, leaseId, conditions } = input;
+  async run({ allowsPublicAccess, blobs, catalog }, input) {
+    const { caller, name, policies, publicAccess, leaseId, conditions } = input;
+    const { account, arrivedAt } = caller;
     if (publicAccess !== undefined) checkNotForbidden(allowsPublicAccess);
     const changed = await catalog.update(account.name, name, (value) => {
       checkWriteConditions(conditions, value.modified);

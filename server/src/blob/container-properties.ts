@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Metadata, metadataHeaders, readMetadata } from "../wire/metadata.ts";
-import type { WireRequest } from "../wire/operation.ts";
+import type { Caller, WireRequest } from "../wire/operation.ts";
 import { findForCaller } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
@@ -10,6 +10,7 @@ import { leaseIdOf } from "./lease-request.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 export interface ContainerInput {
+  readonly caller: Caller;
   readonly name: string;
   readonly leaseId: string | undefined;
 }
@@ -73,8 +74,8 @@ export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, numb
     conditions: { ...dateConditions(request), ifUnmodifiedSince: undefined },
   }),
 
-  async run({ blobs, catalog }, { name, metadata, leaseId, conditions }, request) {
-    const { account, arrivedAt } = request;
+  async run({ blobs, catalog }, { caller, name, metadata, leaseId, conditions }) {
+    const { account, arrivedAt } = caller;
     const changed = await catalog.update(account.name, name, (value) => {
       checkWriteConditions(conditions, value.modified);
       checkLeaseForRead(value.lease, leaseId, arrivedAt, "container");
@@ -88,16 +89,15 @@ export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, numb
 };
 
 export function containerInputOf(request: WireRequest): ContainerInput {
-  return { name: containerNameOf(request), leaseId: leaseIdOf(request) };
+  return { caller: request, name: containerNameOf(request), leaseId: leaseIdOf(request) };
 }
 
 /** @throws ServiceError ContainerNotFound, 412 of leases; see `findForCaller`. */
 export async function readContainer(
   context: BlobContext,
-  { name, leaseId }: ContainerInput,
-  request: WireRequest,
+  { caller, name, leaseId }: ContainerInput,
 ): Promise<ContainerValue> {
-  const { value } = await findForCaller(context, name, request);
-  checkLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
+  const { value } = await findForCaller(context, name, caller);
+  checkLeaseForRead(value.lease, leaseId, caller.arrivedAt, "container");
   return value;
 }

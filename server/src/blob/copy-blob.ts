@@ -4,29 +4,23 @@ import { CallTime } from "../engine/call-time.ts";
 import { md5Header, md5Mismatch } from "../wire/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
 import { type Metadata, readMetadata } from "../wire/metadata.ts";
-import type { RequestHead, WireRequest } from "../wire/operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { CREATE_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import {
-  type Conditions,
-  checkSourceConditions,
-  sourceConditions,
-  writeConditions,
-} from "./conditions.ts";
+import { type Conditions, checkSourceConditions, sourceConditions } from "./conditions.ts";
 import { ContentDigest, type Digests } from "./contents/content-digest.ts";
 import { type CopiedContent, copyContent } from "./contents/copy-content.ts";
 import { releaseAll, releaseDraft } from "./contents/release.ts";
 import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
 import { leaseAfterWrite, leaseState } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { COPY } from "./locate.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
-import { checkPut, type WriteTerms } from "./write-checks.ts";
+import { checkPut, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface CopyBlobInput extends WriteTerms {
   readonly name: BlobName;
@@ -72,15 +66,14 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
       seals: isTrue(request, "x-ms-seal-blob"),
       isSynchronous: isTrue(request, "x-ms-requires-sync"),
       sourceMd5: md5Header(request, "x-ms-source-content-md5"),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
       sourceConditions: sourceConditions(request),
     };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
-      const copied = await copyOnce(context, input, request, time);
+      const copied = await copyOnce(context, input, time);
       if (copied !== undefined) return copied;
     }
   },
@@ -99,17 +92,16 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
 async function copyOnce(
   context: BlobContext,
   input: CopyBlobInput,
-  request: WireRequest,
   time: CallTime,
 ): Promise<CopyBlobOutput | undefined> {
   const { blobs, clock, readers } = context;
   const { name, source } = input;
-  const from = await readSource(context, source, request);
+  const from = await readSource(context, source, input.caller);
   const original = from.record.blob!;
   checkSourceConditions(input.sourceConditions, original.modified);
   const made = await blobs.readUnlessReleased(source.name, original, () =>
     readers.duringWork(contentIdOf(original) ?? "", () =>
-      takeContent(context, input, original, request, time),
+      takeContent(context, input, original, time),
     ),
   );
   if (made === undefined) return undefined;
@@ -123,7 +115,7 @@ async function copyOnce(
       if (isSelf && current?.modified !== original.modified) {
         return { record: "unchanged", result: undefined };
       }
-      checkCopy(state, input, original, request);
+      checkCopy(state, input, original);
       if (input.sourceMd5 !== undefined && digests?.md5 !== input.sourceMd5) {
         throw md5Mismatch(input.sourceMd5, digests?.md5 ?? "");
       }
@@ -137,7 +129,7 @@ async function copyOnce(
         properties: original.properties,
         metadata: input.metadata ?? original.metadata,
         accessTier: input.accessTier ?? original.accessTier,
-        lease: leaseAfterWrite(current?.lease, request.arrivedAt),
+        lease: leaseAfterWrite(current?.lease, input.caller.arrivedAt),
         copy: { id: copyId, source: source.url, bytes: original.size, completedAt: clock.now() },
         blocks: original.blocks,
         sealed: input.seals && original.type === "AppendBlob" ? true : undefined,
@@ -163,13 +155,12 @@ async function takeContent(
   context: BlobContext,
   input: CopyBlobInput,
   original: CommittedBlob,
-  request: WireRequest,
   time: CallTime,
 ): Promise<{ digests: Digests | undefined; copied: CopiedContent | undefined }> {
   const { blobs, contents } = context;
   const isSelf = isOntoItself(input);
   if (!isSelf && !contents.isSmall(original.size)) {
-    checkCopy(await blobs.read(input.name), input, original, request);
+    checkCopy(await blobs.read(input.name), input, original);
   }
   // What may fail comes first: a finished copy that is not used would have to be given up.
   const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
@@ -201,15 +192,10 @@ export const abortCopyBlob: BlobOperation<BlobName, never> = {
 };
 
 /** @throws ServiceError as `checkPut`, and InfiniteLeaseDurationRequired */
-function checkCopy(
-  state: BlobState,
-  input: CopyBlobInput,
-  source: CommittedBlob,
-  request: WireRequest,
-): void {
+function checkCopy(state: BlobState, input: CopyBlobInput, source: CommittedBlob): void {
   const { blob } = state.record;
-  checkPut(state, input, request, source.type);
-  if (leaseState(blob?.lease, request.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
+  checkPut(state, input, source.type);
+  if (leaseState(blob?.lease, input.caller.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
     throw new ServiceError("InfiniteLeaseDurationRequired");
   }
 }

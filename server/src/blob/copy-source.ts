@@ -5,7 +5,7 @@ import { authenticate } from "../auth/authenticate.ts";
 import { authorize } from "../auth/authorize.ts";
 import { blobAuth } from "../auth/dialect.ts";
 import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
-import type { Location, RequestHead, WireRequest } from "../wire/operation.ts";
+import type { Caller, Location, RequestHead, WireRequest } from "../wire/operation.ts";
 import { Query } from "../wire/query.ts";
 import { checkNotForbidden, READ_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
@@ -128,9 +128,8 @@ function sourceHead(
 export async function readSource(
   context: BlobContext,
   source: CopySource,
-  request: WireRequest,
+  { identity }: Caller,
 ): Promise<BlobState> {
-  const { identity } = request;
   if (identity.kind === "shared-key") return found(await context.blobs.read(source.name));
   if (identity.kind === "account-sas") {
     if (!identity.permissions.includes("r")) throw cannotVerify(403);

@@ -7,6 +7,7 @@ import type { PublicAccess } from "./container-value.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface CreateContainerInput {
+  readonly account: string;
   readonly name: string;
   readonly metadata: Metadata;
   readonly publicAccess: PublicAccess | undefined;
@@ -21,16 +22,17 @@ export const createContainer: BlobOperation<CreateContainerInput, number> = {
   decode(request) {
     refuseEncryptionScope(request);
     return {
+      account: request.account.name,
       name: containerNameOf(request),
       metadata: readMetadata(request),
       publicAccess: publicAccessOf(request),
     };
   },
 
-  async run({ allowsPublicAccess, blobs, catalog }, { name, ...given }, { account }) {
+  async run({ allowsPublicAccess, blobs, catalog }, { account, name, ...given }) {
     if (given.publicAccess !== undefined) checkNotForbidden(allowsPublicAccess);
     const modified = blobs.now();
-    const { created } = await catalog.create(account.name, name, {
+    const { created } = await catalog.create(account, name, {
       ...given,
       modified,
       policies: [],

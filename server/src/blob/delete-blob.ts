@@ -3,17 +3,15 @@ import { invalidHeader } from "../wire/header-values.ts";
 import type { RequestHead } from "../wire/operation.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
+import { checkWriteConditions } from "./conditions.ts";
 import { releaseAll } from "./contents/release.ts";
 import { checkLeaseForWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
+import { type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
-interface DeleteBlobInput {
+interface DeleteBlobInput extends WriteTerms {
   readonly name: BlobName;
   readonly onlySnapshots: boolean;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 /**
@@ -30,17 +28,16 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
     return {
       name: blobNameOf(request),
       onlySnapshots: isOnlySnapshots(request),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
     };
   },
 
-  run(context, { name, onlySnapshots, leaseId, conditions }, { arrivedAt }) {
+  run(context, { name, onlySnapshots, caller, leaseId, conditions }) {
     return context.blobs.change(name, ({ record }) => {
       const { blob, draft } = record;
       if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
       checkWriteConditions(conditions, blob?.modified);
-      checkLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
+      checkLeaseForWrite(blob?.lease, leaseId, caller.arrivedAt, "blob");
       if (onlySnapshots) return { record: "unchanged", result: undefined };
       return { record: undefined, released: releaseAll(context, record), result: undefined };
     });

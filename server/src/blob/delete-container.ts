@@ -19,7 +19,8 @@ export const deleteContainer: BlobOperation<DeleteContainerInput, void> = {
 
   decode: (request) => ({ ...containerInputOf(request), conditions: dateConditions(request) }),
 
-  async run({ catalog, reaper }, { name, leaseId, conditions }, { account, arrivedAt }) {
+  async run({ catalog, reaper }, { caller, name, leaseId, conditions }) {
+    const { account, arrivedAt } = caller;
     const removed = await catalog.remove(account.name, name, ({ value }) => {
       checkWriteConditions(conditions, value.modified);
       checkLeaseForWrite(value.lease, leaseId, arrivedAt, "container");

@@ -7,7 +7,7 @@ import {
 } from "@rowhouse/protocol/structured-message";
 import { CallTime } from "../engine/call-time.ts";
 import { invalidHeader } from "../wire/header-values.ts";
-import type { RequestHead, WireRequest } from "../wire/operation.ts";
+import type { Caller, RequestHead, WireRequest } from "../wire/operation.ts";
 import { READ_ACCESS, readForCaller } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
@@ -25,6 +25,7 @@ import { etagOf } from "./validators.ts";
 
 /** The input that all blob reads share. */
 export interface ReadBlobInput {
+  readonly caller: Caller;
   readonly name: BlobName;
   readonly leaseId: string | undefined;
   readonly conditions: Conditions;
@@ -61,18 +62,16 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
     refuseOwnKeys(request);
     checkOverrides(request);
     return {
-      name: blobNameOf(request),
+      ...readInputOf(request),
       range: askedRange(request),
       isStructured: isStructuredBody(request),
-      leaseId: leaseIdOf(request),
-      conditions: readConditions(request),
     };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     const { isStructured } = input;
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
-      const blob = await readBlob(context, input, request);
+      const blob = await readBlob(context, input);
       const range = isStill(blob, input.range?.ifStill) ? input.range : undefined;
       const { start, end } = range ? clipRange(range, blob.size) : { start: 0, end: blob.size };
       if (range?.checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {
@@ -143,8 +142,9 @@ export const getBlobProperties: BlobOperation<ReadBlobInput, CommittedBlob> = {
   },
 };
 
-export function readInputOf(request: RequestHead): ReadBlobInput {
+export function readInputOf(request: WireRequest): ReadBlobInput {
   return {
+    caller: request,
     name: blobNameOf(request),
     leaseId: leaseIdOf(request),
     conditions: readConditions(request),
@@ -152,16 +152,12 @@ export function readInputOf(request: RequestHead): ReadBlobInput {
 }
 
 /** @throws ServiceError BlobNotFound and others, in the order of the reference. */
-export async function readBlob(
-  context: BlobContext,
-  input: ReadBlobInput,
-  request: WireRequest,
-): Promise<CommittedBlob> {
-  const { record } = await readForCaller(context, input.name, request);
+export async function readBlob(context: BlobContext, input: ReadBlobInput): Promise<CommittedBlob> {
+  const { record } = await readForCaller(context, input.name, input.caller);
   const { blob } = record;
   if (blob === undefined) throw new ServiceError("BlobNotFound");
   checkReadConditions(input.conditions, blob.modified);
-  checkLeaseForRead(blob.lease, input.leaseId, request.arrivedAt, "blob");
+  checkLeaseForRead(blob.lease, input.leaseId, input.caller.arrivedAt, "blob");
   return blob;
 }
 

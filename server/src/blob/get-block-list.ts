@@ -2,26 +2,22 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseAnonymous } from "../auth/authorize.ts";
 import { CallTime } from "../engine/call-time.ts";
 import type { Engine } from "../engine/engine.ts";
-import type { RequestHead, WireRequest } from "../wire/operation.ts";
+import type { RequestHead } from "../wire/operation.ts";
 import { invalidParameter } from "../wire/query-parameters.ts";
 import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
 import { READ_ACCESS, readForCaller } from "./blob-access.ts";
-import type { BlobName } from "./blob-keys.ts";
-import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
+import type { BlobContext, BlobOperation } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
-import { type Conditions, checkReadConditions, readConditions } from "./conditions.ts";
+import { checkReadConditions } from "./conditions.ts";
 import { uncommittedBlocks } from "./contents/drafts.ts";
 import { readExtents } from "./contents/extents.ts";
+import { type ReadBlobInput, readInputOf } from "./get-blob.ts";
 import { checkLeaseForRead } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { validatorHeaders } from "./validators.ts";
 
-interface GetBlockListInput {
-  readonly name: BlobName;
+interface GetBlockListInput extends ReadBlobInput {
   readonly which: "committed" | "uncommitted" | "all";
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 interface GetBlockListOutput {
@@ -38,16 +34,14 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
 
   decode(request) {
     return {
-      name: blobNameOf(request),
+      ...readInputOf(request),
       which: whichOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: readConditions(request),
     };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
-      const lists = await readLists(context, input, request);
+      const lists = await readLists(context, input);
       if (lists !== undefined) return lists;
     }
   },
@@ -63,20 +57,19 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
 /** @returns undefined when blocks have been released: everything must be read again */
 async function readLists(
   context: BlobContext,
-  { name, which, leaseId, conditions }: GetBlockListInput,
-  request: WireRequest,
+  { caller, name, which, leaseId, conditions }: GetBlockListInput,
 ): Promise<GetBlockListOutput | undefined> {
   const { blobs, engine } = context;
-  const { record } = await readForCaller(context, name, request);
+  const { record } = await readForCaller(context, name, caller);
   const { blob, draft } = record;
-  if (which !== "committed" && request.identity.kind === "anonymous") {
-    throw refuseAnonymous(request.verb);
+  if (which !== "committed" && caller.identity.kind === "anonymous") {
+    throw refuseAnonymous(caller.verb);
   }
   if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
   if (blob !== undefined) {
     if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
     checkReadConditions(conditions, blob.modified);
-    checkLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
+    checkLeaseForRead(blob.lease, leaseId, caller.arrivedAt, "blob");
   }
   const read = () => committedList(engine, which === "uncommitted" ? undefined : blob);
   const blocksOfBlob = await blobs.readUnlessReleased(name, blob, read);

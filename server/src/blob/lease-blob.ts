@@ -13,6 +13,7 @@ import {
 } from "./lease-request.ts";
 
 interface LeaseBlobInput {
+  readonly arrivedAt: number;
   readonly name: BlobName;
   readonly asked: LeaseRequest;
   readonly conditions: Conditions;
@@ -25,12 +26,13 @@ export const leaseBlob: BlobOperation<LeaseBlobInput, LeaseOutcome> = {
   access: leaseAccess("o"),
 
   decode: (request) => ({
+    arrivedAt: request.arrivedAt,
     name: blobNameOf(request),
     asked: leaseRequestOf(request),
     conditions: writeConditions(request),
   }),
 
-  run({ blobs }, { name, asked, conditions }, { arrivedAt }) {
+  run({ blobs }, { arrivedAt, name, asked, conditions }) {
     const action = withId(asked);
     return blobs.change(name, ({ record }) => {
       const { blob } = record;

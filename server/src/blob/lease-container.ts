@@ -1,4 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Caller } from "../wire/operation.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import { actOnLease } from "./lease.ts";
@@ -12,6 +13,7 @@ import {
 } from "./lease-request.ts";
 
 interface LeaseContainerInput {
+  readonly caller: Caller;
   readonly name: string;
   readonly asked: LeaseRequest;
   readonly conditions: Conditions;
@@ -24,16 +26,17 @@ export const leaseContainer: BlobOperation<LeaseContainerInput, LeaseOutcome> = 
   access: leaseAccess("c"),
 
   decode: (request) => ({
+    caller: request,
     name: containerNameOf(request),
     asked: leaseRequestOf(request),
     conditions: dateConditions(request),
   }),
 
-  async run({ catalog }, { name, asked, conditions }, { account, arrivedAt }) {
+  async run({ catalog }, { caller, name, asked, conditions }) {
     const action = withId(asked);
-    const changed = await catalog.update(account.name, name, (value) => {
+    const changed = await catalog.update(caller.account.name, name, (value) => {
       checkWriteConditions(conditions, value.modified);
-      return { ...value, lease: actOnLease(value.lease, action, arrivedAt) };
+      return { ...value, lease: actOnLease(value.lease, action, caller.arrivedAt) };
     });
     if (!changed) throw new ServiceError("ContainerNotFound");
     const { lease, modified } = changed.value;

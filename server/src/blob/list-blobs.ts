@@ -1,5 +1,5 @@
 import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
-import type { WireRequest } from "../wire/operation.ts";
+import type { Caller, WireRequest } from "../wire/operation.ts";
 import { invalidParameter } from "../wire/query-parameters.ts";
 import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { findForCaller } from "./blob-access.ts";
@@ -10,6 +10,7 @@ import { printLease } from "./print-lease.ts";
 import { etagOf, lastModifiedOf, printTime } from "./validators.ts";
 
 interface ListBlobsInput extends Listing {
+  readonly caller: Caller;
   readonly container: string;
   readonly delimiter: string;
   readonly from: Uint8Array;
@@ -49,23 +50,24 @@ export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
 
   decode(request) {
     const { query } = request;
-    const listing = listingOf(query, INCLUDABLE);
+    const listing = listingOf(request, INCLUDABLE);
     const least = Buffer.from(query.get("startfrom") ?? "", "utf8");
     const marked = decodeMarker(listing.marker);
     return {
       ...listing,
+      caller: request,
       container: containerNameOf(request),
       delimiter: query.get("delimiter") ?? "",
       from: Buffer.compare(marked, least) > 0 ? marked : least,
     };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     const { blobs, engine } = context;
-    const container = await findForCaller(context, input.container, request);
+    const container = await findForCaller(context, input.container, input.caller);
     const page = await readBlobPage(engine, {
       ...input,
-      partition: blobs.partition(request.account.name, container),
+      partition: blobs.partition(input.account, container),
       withUncommitted: input.includes.has("uncommittedblobs"),
     });
     return { page, input };

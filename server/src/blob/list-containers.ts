@@ -18,11 +18,11 @@ export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
   route: { method: "GET", resource: "account", comp: "list" },
   access: { resourceType: "s", accountSas: ["l"], serviceSas: [], bearer: "read" },
   // There are no deleted containers, so including them adds nothing.
-  decode: ({ query }) => listingOf(query, ["metadata", "deleted", "system"]),
+  decode: (request) => listingOf(request, ["metadata", "deleted", "system"]),
 
-  async run({ catalog }, { prefix, marker, max, includes }, { account }) {
+  async run({ catalog }, { account, prefix, marker, max, includes }) {
     const withSystem = includes.has("system");
-    const { names, next } = await catalog.page(account.name, {
+    const { names, next } = await catalog.page(account, {
       prefix,
       from: marker,
       max,

@@ -1,6 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
+import type { BodySource } from "../wire/body-source.ts";
 import { md5Mismatch } from "../wire/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
 import { type Metadata, readMetadata } from "../wire/metadata.ts";
@@ -11,20 +12,19 @@ import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import { writeConditions } from "./conditions.ts";
 import type { Digests } from "./contents/content-digest.ts";
 import { referenceTo } from "./contents/contents.ts";
 import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
 import { releaseAll } from "./contents/release.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
-import { checkPut, type WriteTerms } from "./write-checks.ts";
+import { checkPut, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface PutBlobInput extends WriteTerms {
   readonly name: BlobName;
   readonly type: BlobType;
+  readonly source: BodySource | undefined;
   readonly content: IncomingContent;
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
@@ -61,25 +61,25 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     return {
       name,
       type,
+      source: request.bodySource,
       content,
       properties: propertiesOfContent(request),
       metadata: readMetadata(request),
       accessTier: accessTierOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
     };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     const { blobs, contents } = context;
     const { name } = input;
-    const judge = (state: BlobState) => checkPut(state, input, request);
+    const judge = (state: BlobState) => checkPut(state, input);
     const judgeNow = async () => judge(await blobs.read(name));
     // Checked before a large body is read: a refusal afterwards would waste all of it.
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
     const isBlockBlob = input.type === "BlockBlob";
     const { content, digests } = await contents
-      .receive(request.bodySource, input.content, { md5: isBlockBlob })
+      .receive(input.source, input.content, { md5: isBlockBlob })
       .catch((error) => refuseBody(error, judgeNow));
     const { contentMd5 } = input.properties;
     const modified = await blobs.change(
@@ -101,7 +101,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
             : input.properties,
           metadata: input.metadata,
           accessTier: input.accessTier,
-          lease: leaseAfterWrite(state.record.blob?.lease, request.arrivedAt),
+          lease: leaseAfterWrite(state.record.blob?.lease, input.caller.arrivedAt),
           blocks: isBlockBlob ? undefined : 0,
         };
         const released = releaseAll(context, state.record);

@@ -2,8 +2,8 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { LOST } from "../engine/contention.ts";
 import type { Check, Engine, Put } from "../engine/engine.ts";
+import type { BodySource } from "../wire/body-source.ts";
 import { type Metadata, readMetadata } from "../wire/metadata.ts";
-import type { WireRequest } from "../wire/operation.ts";
 import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
 import { CREATE_ACCESS } from "./blob-access.ts";
 import { type BlobName, draftHeadKey } from "./blob-keys.ts";
@@ -11,7 +11,6 @@ import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./b
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import { writeConditions } from "./conditions.ts";
 import type { Digests } from "./contents/content-digest.ts";
 import { uncommittedBlocks } from "./contents/drafts.ts";
 import {
@@ -30,13 +29,13 @@ import { type NewContent, NO_CONTENT } from "./contents/new-content.ts";
 import { releaseContent, releaseDraft } from "./contents/release.ts";
 import { bothReleased } from "./contents/released.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
-import { checkPut, type WriteTerms } from "./write-checks.ts";
+import { checkPut, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface PutBlockListInput extends WriteTerms {
   readonly name: BlobName;
+  readonly source: BodySource | undefined;
   readonly body: IncomingContent;
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
@@ -69,23 +68,23 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
     refuseUnsupported(request);
     return {
       name: blobNameOf(request),
+      source: request.bodySource,
       body: incomingContent(request, LIMITS.blockListBodyBytesMax),
       properties: propertiesOfList(request),
       metadata: readMetadata(request),
       accessTier: accessTierOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
     };
   },
 
-  async run(context, input, request) {
-    const { choices, digests } = await readList(request, input.body).catch((error) =>
+  async run(context, input) {
+    const { choices, digests } = await readList(input.source, input.body).catch((error) =>
       refuseBody(error, async () =>
-        checkPut(await context.blobs.read(input.name), input, request, "BlockBlob"),
+        checkPut(await context.blobs.read(input.name), input, "BlockBlob"),
       ),
     );
     const modified = await context.blobs.settle(input.name, () =>
-      commitList(context, input, choices, request),
+      commitList(context, input, choices),
     );
     return { modified, digests, body: input.body };
   },
@@ -99,10 +98,10 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
 };
 
 async function readList(
-  { bodySource }: WireRequest,
+  source: BodySource | undefined,
   expected: IncomingContent,
 ): Promise<{ choices: readonly BlockChoice[]; digests: Digests }> {
-  const { bytes, digests } = await receiveWhole(bodySource, expected, { md5: false });
+  const { bytes, digests } = await receiveWhole(source, expected, { md5: false });
   return { choices: parseBlockList(bytes), digests };
 }
 
@@ -111,12 +110,11 @@ async function commitList(
   context: BlobContext,
   input: PutBlockListInput,
   choices: readonly BlockChoice[],
-  request: WireRequest,
 ): Promise<number | typeof LOST> {
   const { blobs, engine, ids } = context;
   const state = await blobs.read(input.name);
   const { blob, draft } = state.record;
-  checkPut(state, input, request, "BlockBlob");
+  checkPut(state, input, "BlockBlob");
   const headKey = draft && draftHeadKey(draft.id);
   const [head] = headKey ? await engine.get([headKey]) : [];
   if (draft && head === undefined) {
@@ -143,7 +141,7 @@ async function commitList(
     properties: input.properties,
     metadata: input.metadata,
     accessTier: input.accessTier,
-    lease: leaseAfterWrite(blob?.lease, request.arrivedAt),
+    lease: leaseAfterWrite(blob?.lease, input.caller.arrivedAt),
   };
   const content = releaseContent(context, state.record, list);
   const blocks = releaseDraft(context, state.record, list);

@@ -2,8 +2,9 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import type { Check, Entry, Key } from "../engine/engine.ts";
+import type { BodySource } from "../wire/body-source.ts";
 import { invalidHeader } from "../wire/header-values.ts";
-import type { WireRequest } from "../wire/operation.ts";
+import type { Caller } from "../wire/operation.ts";
 import { missingParameter } from "../wire/query-parameters.ts";
 import { grants, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobName, draftBlockKey, draftHeadKey } from "./blob-keys.ts";
@@ -20,7 +21,9 @@ import { leaseIdOf } from "./lease-request.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 
 interface PutBlockInput {
+  readonly caller: Caller;
   readonly name: BlobName;
+  readonly source: BodySource | undefined;
   readonly block: string;
   readonly content: IncomingContent;
   readonly leaseId: string | undefined;
@@ -50,22 +53,23 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
     checkBlockId(block);
     const content = incomingContent(request, LIMITS.blockBytesMax);
     if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
-    return { name, block, content, leaseId: leaseIdOf(request) };
+    const leaseId = leaseIdOf(request);
+    return { caller: request, name, source: request.bodySource, block, content, leaseId };
   },
 
-  async run(context, input, request) {
+  async run(context, input) {
     const { blobs, contents } = context;
-    const judge = (state: BlobState) => judgePutBlock(state, input, request);
+    const judge = (state: BlobState) => judgePutBlock(state, input);
     const judgeNow = async () => judge(await blobs.read(input.name));
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
     const { content, digests } = await contents
-      .receive(request.bodySource, input.content, { md5: false })
+      .receive(input.source, input.content, { md5: false })
       .catch((error) => refuseBody(error, judgeNow));
     const added = await blobs.change(
       input.name,
       (state) => {
         judge(state);
-        return stage(context, state, input, content, request.arrivedAt);
+        return stage(context, state, input, content, input.caller.arrivedAt);
       },
       [content],
     );
@@ -82,14 +86,15 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
 };
 
 /** @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock. */
-function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: WireRequest): void {
+function judgePutBlock({ record }: BlobState, input: PutBlockInput): void {
   const { blob, draft } = record;
+  const { caller } = input;
   // The right to create does not cover an existing blob: changing one needs the right to write.
-  if (blob !== undefined && !grants(request, "w")) {
+  if (blob !== undefined && !grants(caller, "w")) {
     throw new ServiceError("AuthorizationPermissionMismatch");
   }
   if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  checkLeaseForWrite(blob?.lease, input.leaseId, caller.arrivedAt, "blob");
   if (draft !== undefined && draft.blockIdBytes !== blockIdBytes(input.block)) {
     throw new ServiceError("InvalidBlobOrBlock");
   }

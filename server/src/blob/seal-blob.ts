@@ -3,12 +3,10 @@ import { integerHeader } from "../wire/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { writeConditions } from "./conditions.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
-import { checkChange, type WriteTerms } from "./write-checks.ts";
+import { checkChange, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface SealInput extends WriteTerms {
   readonly name: BlobName;
@@ -25,19 +23,18 @@ export const sealBlob: BlobOperation<SealInput, number> = {
     refuseUnsupported(request);
     return {
       name: blobNameOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
       position: integerHeader(request, "x-ms-blob-condition-appendpos"),
     };
   },
 
-  run({ blobs }, { name, position, ...terms }, { arrivedAt }) {
+  run({ blobs }, { name, position, ...terms }) {
     return blobs.change(name, ({ record }) => {
-      const blob = checkChange(record.blob, terms, arrivedAt, "AppendBlob");
+      const blob = checkChange(record.blob, terms, "AppendBlob");
       if (position !== undefined && position !== blob.size) {
         throw new ServiceError("AppendPositionConditionNotMet");
       }
-      const lease = leaseAfterWrite(blob.lease, arrivedAt);
+      const lease = leaseAfterWrite(blob.lease, terms.caller.arrivedAt);
       return {
         record: { ...record, blob: { ...blob, sealed: true, lease } },
         result: blob.modified,

@@ -4,12 +4,10 @@ import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
-import { writeConditions } from "./conditions.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
-import { checkChange, type WriteTerms } from "./write-checks.ts";
+import { checkChange, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface SetBlobPropertiesInput extends WriteTerms {
   readonly name: BlobName;
@@ -33,20 +31,19 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
     return {
       name: blobNameOf(request),
       properties: hasBlobHeaders(request) ? blobHeadersOf(request) : undefined,
-      leaseId: leaseIdOf(request),
-      conditions: writeConditions(request),
+      ...writeTermsOf(request),
     };
   },
 
-  run({ blobs }, { name, properties, ...terms }, { arrivedAt }) {
+  run({ blobs }, { name, properties, ...terms }) {
     return blobs.change(name, ({ record }, now) => {
-      const blob = checkChange(record.blob, terms, arrivedAt);
+      const blob = checkChange(record.blob, terms);
       const modified = nextModified(now, blob.modified);
       const changed = {
         ...blob,
         modified,
         properties: properties ?? blob.properties,
-        lease: leaseAfterWrite(blob.lease, arrivedAt),
+        lease: leaseAfterWrite(blob.lease, terms.caller.arrivedAt),
         copy: undefined,
       };
       return { record: { ...record, blob: changed }, result: modified };

@@ -1,15 +1,31 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { WireRequest } from "../wire/operation.ts";
+import type { Caller, WireRequest } from "../wire/operation.ts";
 import { checkMayReplace } from "./blob-access.ts";
 import type { BlobType, CommittedBlob } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import { type Conditions, checkCreateConditions, checkWriteConditions } from "./conditions.ts";
+import {
+  type Conditions,
+  checkCreateConditions,
+  checkWriteConditions,
+  writeConditions,
+} from "./conditions.ts";
 import { checkLeaseForWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 
-/** What a write request requires of the blob. */
+/** What a write requires of the blob, and who wants to write. */
 export interface WriteTerms {
+  readonly caller: Caller;
   readonly conditions: Conditions;
   readonly leaseId: string | undefined;
+}
+
+/** @throws ServiceError for malformed conditions or lease ids */
+export function writeTermsOf(request: WireRequest): WriteTerms {
+  return {
+    caller: request,
+    leaseId: leaseIdOf(request),
+    conditions: writeConditions(request),
+  };
 }
 
 /**
@@ -19,17 +35,16 @@ export interface WriteTerms {
  */
 export function checkPut(
   state: BlobState,
-  { conditions, leaseId }: WriteTerms,
-  request: WireRequest,
+  { caller, conditions, leaseId }: WriteTerms,
   type?: BlobType,
 ): void {
   const { blob } = state.record;
-  checkMayReplace(request, state);
+  checkMayReplace(caller, state);
   if (type !== undefined && blob !== undefined && blob.type !== type) {
     throw new ServiceError("InvalidBlobType");
   }
   checkCreateConditions(conditions, blob?.modified);
-  checkLeaseForWrite(blob?.lease, leaseId, request.arrivedAt, "blob");
+  checkLeaseForWrite(blob?.lease, leaseId, caller.arrivedAt, "blob");
 }
 
 /**
@@ -38,13 +53,12 @@ export function checkPut(
  */
 export function checkChange(
   blob: CommittedBlob | undefined,
-  { conditions, leaseId }: WriteTerms,
-  arrivedAt: number,
+  { caller, conditions, leaseId }: WriteTerms,
   type?: BlobType,
 ): CommittedBlob {
   if (blob === undefined) throw new ServiceError("BlobNotFound");
   if (type !== undefined && blob.type !== type) throw new ServiceError("InvalidBlobType");
   checkWriteConditions(conditions, blob.modified);
-  checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+  checkLeaseForWrite(blob.lease, leaseId, caller.arrivedAt, "blob");
   return blob;
 }

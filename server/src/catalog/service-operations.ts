@@ -16,29 +16,37 @@ interface PropertiesContext {
 export function getServiceProperties(
   name: string,
   rules: DocumentRules,
-): Operation<PropertiesContext, void, ServiceProperties> {
+): Operation<PropertiesContext, string, ServiceProperties> {
   return {
     name,
     route: { method: "GET", resource: "service", comp: "properties" },
     access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
-    decode: () => undefined,
-    run: ({ properties }, _, { account }) => properties.read(account.name),
+    decode: ({ account }) => account.name,
+    run: ({ properties }, account) => properties.read(account),
     encode: (properties) => xmlResponse(200, printServiceProperties(properties, rules)),
   };
+}
+
+interface ServicePropertiesInput {
+  readonly account: string;
+  readonly change: ServicePropertiesChange;
 }
 
 /** Set Service Properties: replaces the given groups and keeps the others. */
 export function setServiceProperties(
   name: string,
   rules: DocumentRules,
-): Operation<PropertiesContext, ServicePropertiesChange, void> {
+): Operation<PropertiesContext, ServicePropertiesInput, void> {
   return {
     name,
     route: { method: "PUT", resource: "service", comp: "properties" },
     access: { resourceType: "s", accountSas: ["w"], serviceSas: [], bearer: "write" },
     body: "buffer",
-    decode: ({ body }) => parseServiceProperties(body, rules),
-    run: ({ properties }, change, { account }) => properties.change(account.name, change),
+    decode: ({ account, body }) => ({
+      account: account.name,
+      change: parseServiceProperties(body, rules),
+    }),
+    run: ({ properties }, { account, change }) => properties.change(account, change),
     encode: () => ({ status: 202, headers: [] }),
   };
 }

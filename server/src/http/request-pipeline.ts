@@ -227,7 +227,7 @@ export class RequestPipeline<Context> {
   #runOperation(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     if (request.deadline) checkDeadline(request.deadline);
     const input = operation.decode(request);
-    const output = operation.run(this.#service.context, input, request);
+    const output = operation.run(this.#service.context, input);
     if (!(output instanceof Promise)) return operation.encode(output, request);
     return output.then((known) => {
       const response = operation.encode(known, request);

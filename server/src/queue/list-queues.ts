@@ -18,10 +18,10 @@ export const listQueues: QueueOperation<Listing, ListQueuesOutput> = {
   name: "ListQueues",
   route: { method: "GET", resource: "account", comp: "list" },
   access: { resourceType: "s", accountSas: ["l"], serviceSas: [], bearer: "read" },
-  decode: ({ query }) => listingOf(query, ["metadata"]),
+  decode: (request) => listingOf(request, ["metadata"]),
 
-  async run({ catalog }, { prefix, marker, max, includes }, { account }) {
-    const { names, next } = await catalog.page(account.name, { prefix, from: marker, max });
+  async run({ catalog }, { account, prefix, marker, max, includes }) {
+    const { names, next } = await catalog.page(account, { prefix, from: marker, max });
     return { queues: names, next, withMetadata: includes.has("metadata") };
   },
 

@@ -8,6 +8,7 @@ import { checkTableName } from "./table-name.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 interface CreateTableInput {
+  readonly account: string;
   readonly name: string;
   readonly level: MetadataLevel;
 }
@@ -25,11 +26,11 @@ export const createTable: TableOperation<CreateTableInput, CreateTableInput> = {
     const level = negotiateLevel(request);
     const name = decodeTableName(request.body);
     checkTableName(name);
-    return { name, level };
+    return { account: request.account.name, name, level };
   },
 
-  async run({ catalog }, input, { account }) {
-    const { created } = await catalog.create(account.name, input.name, { policies: [] });
+  async run({ catalog }, input) {
+    const { created } = await catalog.create(input.account, input.name, { policies: [] });
     if (!created) throw new ServiceError("TableAlreadyExists");
     return input;
   },

@@ -1,25 +1,30 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseConditions } from "./conditions.ts";
 import { isMetricsTable } from "./metrics-tables.ts";
-import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+import {
+  ODATA_HEADERS,
+  type TableAddress,
+  type TableOperation,
+  tableAddressOf,
+} from "./table-operation.ts";
 
 /**
  * Delete Table. Fails with ResourceNotFound (404). The name can be reused immediately, where Azure
  * takes forty seconds; the entities are freed in the background.
  */
-export const deleteTable: TableOperation<string, void> = {
+export const deleteTable: TableOperation<TableAddress, void> = {
   name: "DeleteTable",
   route: { method: "DELETE", resource: "table" },
   access: { resourceType: "c", accountSas: ["d"], serviceSas: [], bearer: "write" },
 
   decode(request) {
     refuseConditions(request);
-    return request.location.name;
+    return tableAddressOf(request);
   },
 
-  async run({ catalog, reaper }, name, { account }) {
-    if (isMetricsTable(name)) throw new ServiceError("AuthorizationFailure");
-    const removed = await catalog.remove(account.name, name);
+  async run({ catalog, reaper }, { account, table }) {
+    if (isMetricsTable(table)) throw new ServiceError("AuthorizationFailure");
+    const removed = await catalog.remove(account, table);
     if (!removed) throw new ServiceError("ResourceNotFound");
     reaper.wake();
   },

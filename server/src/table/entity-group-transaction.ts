@@ -51,7 +51,7 @@ const reads = new Router<AnyOperation<TableContext>>([getEntity, queryEntities])
  * query. Each part is decoded and encoded by its own operation, and all writes go into one commit.
  * If the body can be parsed, the status is 202; a failure is reported inside, once, with its index.
  */
-export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
+export const entityGroupTransaction: TableOperation<BatchInput, BatchOutcome> = {
   name: "EntityGroupTransaction",
   route: { method: "POST", resource: "batch" },
   // Any permission on entities admits the batch; each operation inside is checked for its own.
@@ -63,12 +63,15 @@ export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
   },
   body: "buffer",
 
-  decode: (request) => parseBatch(request.header("content-type"), request.body),
+  decode: (request) => ({
+    batch: parseBatch(request.header("content-type"), request.body),
+    outer: request,
+  }),
 
-  async run(context, batch, request) {
+  async run(context, { batch, outer }) {
     return batch.kind === "query"
-      ? runQuery(context, batch.part, request)
-      : runChangeset(context, batch.operations, request);
+      ? runQuery(context, batch.part, outer)
+      : runChangeset(context, batch.operations, outer);
   },
 
   encode({ response, refusal }) {
@@ -81,6 +84,12 @@ export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
     };
   },
 };
+
+interface BatchInput {
+  readonly batch: Batch;
+  /** What the parts have from the request that carries them. */
+  readonly outer: WireRequest;
+}
 
 interface BatchOutcome {
   readonly response: BatchResponse;
@@ -126,9 +135,8 @@ async function runChangeset(
   const refusal = checkTogether(changes) ?? (gate && (await passGate(gate, changes)));
   if (refusal) return refused(refusal.error, refusal.index);
 
-  const { table } = changes[0]!.write;
   const mutations = changes.map(({ write }) => write.mutation);
-  const outcome = await commitMutations(context, table, mutations, outer);
+  const outcome = await commitMutations(context, changes[0]!.write, mutations);
   if (!outcome.committed) return refused(outcome.error, outcome.index);
   const done = changes.map((change, i) => success(change, outcome.stored[i]!));
   return { response: { kind: "changeset", parts: done } };
@@ -219,7 +227,7 @@ async function runQuery(
     if (!operation) throw new ServiceError("InvalidInput");
     permit(request, operation);
     await context.gate?.enter({ operation: operation.name, resource: request.location.name });
-    const output = await operation.run(context, operation.decode(request), request);
+    const output = await operation.run(context, operation.decode(request));
     const response = operation.encode(output, request);
     const answer: BatchResponsePart = {
       kind: "queried",

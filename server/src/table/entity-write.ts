@@ -8,12 +8,23 @@ import { recordEtag } from "./entity-record.ts";
 import { isMetricsTable } from "./metrics-tables.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { checkJsonBody } from "./negotiate.ts";
-import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
+import {
+  ODATA_HEADERS,
+  type TableAddress,
+  type TableContext,
+  type TableOperation,
+} from "./table-operation.ts";
 
 /** The decoded form of every write of one entity. `$batch` collects several and commits them together. */
-export interface EntityWrite {
-  readonly table: string;
+export interface EntityWrite extends WriteFacts {
   readonly mutation: Mutation;
+}
+
+/** What a write needs to know of its request besides the mutation. */
+interface WriteFacts extends TableAddress {
+  /** When the request arrived, in milliseconds since 1970, and from where. */
+  readonly at: number;
+  readonly client: string;
 }
 
 export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
@@ -21,10 +32,9 @@ export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
 /** A single write is an entity group transaction of one: same path, same rules. */
 export async function runEntityWrite(
   context: TableContext,
-  { table, mutation }: EntityWrite,
-  request: WireRequest,
+  write: EntityWrite,
 ): Promise<StoredEntity> {
-  const outcome = await commitMutations(context, table, [mutation], request);
+  const outcome = await commitMutations(context, write, [write.mutation]);
   if (!outcome.committed) throw outcome.error;
   return outcome.stored[0]!;
 }
@@ -35,17 +45,16 @@ export async function runEntityWrite(
  */
 export function commitMutations(
   { entities, insight }: TableContext,
-  name: string,
+  { account, table: name, at, client }: WriteFacts,
   mutations: readonly Mutation[],
-  { account, arrivedAt: at, remoteAddress: client }: WireRequest,
 ): Awaitable<CommitOutcome> {
-  return whenReady(entities.createdName(account.name, name), (table): Awaitable<CommitOutcome> => {
+  return whenReady(entities.createdName(account, name), (table): Awaitable<CommitOutcome> => {
     if (table === undefined) {
       return { committed: false, index: 0, error: new ServiceError("TableNotFound") };
     }
     const { partitionKey } = mutations[0]!;
-    insight.admitWrite({ at, account: account.name, table, partitionKey, mutations, client });
-    return entities.commit(account.name, name, mutations);
+    insight.admitWrite({ at, account, table, partitionKey, mutations, client });
+    return entities.commit(account, name, mutations);
   });
 }
 
@@ -59,7 +68,7 @@ export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "me
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "PUT");
   const entity = decodeEntity(request.body, { partitionKey, rowKey });
-  return { table: tableOf(request), mutation: { kind, partitionKey, rowKey, entity, ifMatch } };
+  return { ...factsOf(request), mutation: { kind, partitionKey, rowKey, entity, ifMatch } };
 }
 
 /** Decodes a delete. A condition is required: a client that forgot it may have meant something else. */
@@ -68,7 +77,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
   const ifMatch = ifMatchOf(request, "DELETE");
   if (ifMatch === undefined) throw new ServiceError("MissingRequiredHeader");
   const mutation: Mutation = { kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch };
-  return { table: tableOf(request), mutation };
+  return { ...factsOf(request), mutation };
 }
 
 /** Decodes an insert, whose keys are in the body. */
@@ -78,7 +87,7 @@ export function decodeInsert(request: WireRequest): EntityWrite {
   const { partitionKey, rowKey } = entity;
   checkPermitted(request, partitionKey, rowKey);
   const mutation: Mutation = { kind: "insert", partitionKey, rowKey, entity, ifMatch: undefined };
-  return { table: tableOf(request), mutation };
+  return { ...factsOf(request), mutation };
 }
 
 /** The response to every write but an insert: the new ETag, if there is one, and no body. */
@@ -90,9 +99,14 @@ export function encodeUpdated({ record }: StoredEntity): WireResponse {
 }
 
 /** @throws ServiceError AuthorizationFailure for a table that only the service itself writes. */
-function tableOf({ location }: WireRequest): string {
+function factsOf({ account, arrivedAt, location, remoteAddress }: WireRequest): WriteFacts {
   if (isMetricsTable(location.name)) throw new ServiceError("AuthorizationFailure");
-  return location.name;
+  return {
+    account: account.name,
+    table: location.name,
+    at: arrivedAt,
+    client: remoteAddress,
+  };
 }
 
 function addressOf(request: WireRequest): { partitionKey: string; rowKey: string } {

@@ -11,10 +11,15 @@ import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.t
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 interface GetEntityInput {
+  readonly account: string;
+  readonly table: string;
   readonly partitionKey: string;
   readonly rowKey: string;
   readonly level: MetadataLevel;
   readonly select: readonly string[] | undefined;
+  /** For insight: when and from where the request came. */
+  readonly at: number;
+  readonly client: string;
 }
 
 interface GetEntityOutput {
@@ -31,19 +36,29 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
   access: { resourceType: "o", accountSas: ["r"], serviceSas: ["r"], bearer: "read" },
 
   decode(request) {
-    const { partitionKey = "", rowKey = "" } = request.location;
+    const { account, arrivedAt, location, remoteAddress } = request;
+    const { name: table, partitionKey = "", rowKey = "" } = location;
     const level = negotiateLevel(request);
     const select = request.query.raw === "" ? undefined : parseEntitySelect(request.query.pairs);
     // A key outside the token's range looks like a missing one.
     if (!permitsKey(request.identity, partitionKey, rowKey))
       throw new ServiceError("ResourceNotFound");
-    return { partitionKey, rowKey, level, select };
+    return {
+      account: account.name,
+      table,
+      partitionKey,
+      rowKey,
+      level,
+      select,
+      at: arrivedAt,
+      client: remoteAddress,
+    };
   },
 
-  run({ entities, insight }, input, { account, location, remoteAddress, arrivedAt }) {
-    const { partitionKey, rowKey, select } = input;
-    return whenReady(entities.createdName(account.name, location.name), (table) => {
-      if (table === undefined) throw new ServiceError("TableNotFound");
+  run({ entities, insight }, input) {
+    const { account, table, partitionKey, rowKey, select, at, client } = input;
+    return whenReady(entities.createdName(account, table), (createdName) => {
+      if (createdName === undefined) throw new ServiceError("TableNotFound");
       const planText = explainPoint(partitionKey, rowKey);
       const plan: Plan = {
         class: "point query",
@@ -52,9 +67,9 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
         rowKeys: undefined,
       };
       const facts: QueryFacts = {
-        at: arrivedAt,
-        account: account.name,
-        table,
+        at,
+        account,
+        table: createdName,
         plan,
         class: "point query",
         partitionKey,
@@ -63,11 +78,11 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
         filter: undefined,
         projected: select !== undefined,
         continued: false,
-        client: remoteAddress,
+        client,
       };
       insight.admitQuery(facts);
       const began = performance.now();
-      const reading = entities.get(account.name, location.name, partitionKey, rowKey);
+      const reading = entities.get(account, table, partitionKey, rowKey);
       return whenReady(reading, (record) => {
         const found = record ? 1 : 0;
         const cost: QueryCost = {

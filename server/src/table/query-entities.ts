@@ -11,16 +11,27 @@ import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import type { SasKeyRange } from "../wire/identity.ts";
+import type { EntityPosition } from "./entity-head.ts";
 import { EntityListWriter } from "./entity-writer.ts";
 import type { JsonBody } from "./json-body.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { PageReader } from "./page-reader.ts";
-import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+import {
+  ODATA_HEADERS,
+  type TableAddress,
+  type TableOperation,
+  tableAddressOf,
+} from "./table-operation.ts";
 
-interface QueryEntitiesInput {
+interface QueryEntitiesInput extends TableAddress {
   readonly options: EntityQueryOptions;
   readonly level: MetadataLevel;
   readonly bounds: SasKeyRange | undefined;
+  /** What the heads of the returned entities depend on. */
+  readonly position: EntityPosition;
+  readonly filterText: string | undefined;
+  readonly arrivedAt: number;
+  readonly client: string;
 }
 
 interface QueryEntitiesOutput {
@@ -38,43 +49,47 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
   access: { resourceType: "o", accountSas: ["r"], serviceSas: ["r"], bearer: "read" },
 
   decode(request) {
-    const { identity } = request;
+    const { arrivedAt, identity, query, remoteAddress } = request;
     return {
-      options: parseEntityQueryOptions(request.query.pairs),
+      ...tableAddressOf(request),
+      options: parseEntityQueryOptions(query.pairs),
       level: negotiateLevel(request),
       bounds: identity.kind === "service-sas" ? identity.keyRange : undefined,
+      position: request,
+      filterText: query.get("$filter"),
+      arrivedAt,
+      client: remoteAddress,
     };
   },
 
-  run(context, input, request): Awaitable<QueryEntitiesOutput> {
+  run(context, input): Awaitable<QueryEntitiesOutput> {
     const { engine, clock, entities, insight } = context;
-    const { bounds, level } = input;
+    const { account, table, arrivedAt, bounds, level } = input;
     const { filter, from, select, top = LIMITS.pageEntitiesMax } = input.options;
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
     const planText = explain(plan);
     const { partitionKey, rowKey } = keysRead(plan);
-    const { account, location, arrivedAt } = request;
     const began = performance.now();
-    return whenReady(entities.openTable(account.name, location.name), (table) => {
+    return whenReady(entities.openTable(account, table), (opened) => {
       const facts: QueryFacts = {
         at: arrivedAt,
-        account: account.name,
-        table: table.named.name,
+        account,
+        table: opened.named.name,
         plan,
         class: whole.class,
         partitionKey,
         rowKey,
         planText,
-        filter: request.query.get("$filter"),
+        filter: input.filterText,
         projected: select !== undefined,
         continued: from !== undefined,
-        client: request.remoteAddress,
+        client: input.client,
       };
       insight.admitQuery(facts);
-      const writer = new EntityListWriter(request, level, select);
+      const writer = new EntityListWriter(input.position, level, select);
       const reader = new PageReader(engine, clock, {
-        prefix: table.prefix,
+        prefix: opened.prefix,
         plan: top === 0 ? { ...plan, reads: [] } : plan,
         predicate: plan.residual && compilePredicate(plan.residual),
         entitiesMax: top,
@@ -99,7 +114,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         // found is complete.
         const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
         if (next || (isPoint && work.entitiesRead === 1)) return answer();
-        return whenReady(entities.checkStillThere(account.name, location.name, table), answer);
+        return whenReady(entities.checkStillThere(account, table, opened), answer);
       });
     });
   },

@@ -8,6 +8,8 @@ import { tableListJson } from "./table-json.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 interface QueryTablesInput extends TableQueryOptions {
+  readonly account: string;
+  readonly arrivedAt: number;
   readonly level: MetadataLevel;
 }
 
@@ -24,18 +26,21 @@ export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = 
   access: { resourceType: "sc", accountSas: ["l"], serviceSas: [], bearer: "read" },
 
   decode(request) {
-    return { ...parseTableQueryOptions(request.query.pairs), level: negotiateLevel(request) };
+    const { account, arrivedAt, query } = request;
+    const level = negotiateLevel(request);
+    return { ...parseTableQueryOptions(query.pairs), level, account: account.name, arrivedAt };
   },
 
-  async run({ catalog }, { filter, top = LIMITS.pageEntitiesMax, from = "", level }, request) {
+  async run({ catalog }, input) {
+    const { account, arrivedAt, filter, top = LIMITS.pageEntitiesMax, from = "", level } = input;
     const matches = filter ? compileTablePredicate(filter) : () => true;
     const shows = (name: string) => !isMetricsTable(name) && matches(name);
-    const { names, next } = await catalog.page(request.account.name, {
+    const { names, next } = await catalog.page(account, {
       prefix: "",
       from,
       max: top,
       shows,
-      deadline: request.arrivedAt + LIMITS.pageTimeMs,
+      deadline: arrivedAt + LIMITS.pageTimeMs,
     });
     return {
       names: names.map(({ name }) => name),

@@ -4,7 +4,7 @@ import { whenReady } from "../awaitable.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
-import type { TableOperation } from "./table-operation.ts";
+import { type TableAddress, type TableOperation, tableAddressOf } from "./table-operation.ts";
 
 /**
  * Policies decide what shared access signatures may do, so only the account's keys may read or
@@ -13,14 +13,14 @@ import type { TableOperation } from "./table-operation.ts";
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Table ACL: the stored access policies. Fails with TableNotFound (404). */
-export const getTableAcl: TableOperation<string, readonly AccessPolicy[]> = {
+export const getTableAcl: TableOperation<TableAddress, readonly AccessPolicy[]> = {
   name: "GetTableACL",
   route: { method: "GET", resource: "entities", comp: "acl" },
   access: ACCESS,
-  decode: ({ location }) => location.name,
+  decode: tableAddressOf,
 
-  run({ catalog }, table, { account }) {
-    return whenReady(catalog.find(account.name, table), (named) => {
+  run({ catalog }, { account, table }) {
+    return whenReady(catalog.find(account, table), (named) => {
       if (!named) throw new ServiceError("TableNotFound");
       return named.value.policies;
     });
@@ -29,8 +29,7 @@ export const getTableAcl: TableOperation<string, readonly AccessPolicy[]> = {
   encode: (policies) => xmlResponse(200, printAccessPolicies(policies, TABLE_DOCUMENTS)),
 };
 
-interface SetTableAclInput {
-  readonly table: string;
+interface SetTableAclInput extends TableAddress {
   readonly policies: readonly AccessPolicy[];
 }
 
@@ -41,13 +40,13 @@ export const setTableAcl: TableOperation<SetTableAclInput, void> = {
   access: ACCESS,
   body: "buffer",
 
-  decode: ({ location, body }) => ({
-    table: location.name,
-    policies: parseAccessPolicies(body, TABLE_DOCUMENTS),
+  decode: (request) => ({
+    ...tableAddressOf(request),
+    policies: parseAccessPolicies(request.body, TABLE_DOCUMENTS),
   }),
 
-  async run({ catalog }, { table, policies }, { account }) {
-    const changed = await catalog.update(account.name, table, () => ({ policies }));
+  async run({ catalog }, { account, table, policies }) {
+    const changed = await catalog.update(account, table, () => ({ policies }));
     if (!changed) throw new ServiceError("TableNotFound");
   },
 

@@ -5,7 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Insight } from "../insight/insight.ts";
 import type { Gate } from "../wire/gate.ts";
-import type { Operation } from "../wire/operation.ts";
+import type { Operation, WireRequest } from "../wire/operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
 import type { TableResource } from "./locate.ts";
 
@@ -23,6 +23,16 @@ export interface TableContext {
 }
 
 export type TableOperation<Input, Output> = Operation<TableContext, Input, Output, TableResource>;
+
+/** A table as a request names it: the case of its name need not be that of its creation. */
+export interface TableAddress {
+  readonly account: string;
+  readonly table: string;
+}
+
+export function tableAddressOf({ account, location }: WireRequest): TableAddress {
+  return { account: account.name, table: location.name };
+}
 
 /** Headers of every response to an OData request, with or without a body. */
 export const ODATA_HEADERS: readonly string[] = [

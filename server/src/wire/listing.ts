@@ -1,12 +1,13 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { escapeAttribute, printElement, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
 import type { Metadata } from "./metadata.ts";
-import type { RequestHead } from "./operation.ts";
+import type { RequestHead, WireRequest } from "./operation.ts";
 import type { Query } from "./query.ts";
 import { integerParameter, invalidParameter } from "./query-parameters.ts";
 
 /** The parameters that List Queues, List Containers and List Blobs share. */
 export interface Listing {
+  readonly account: string;
   readonly prefix: string;
   /** Where the page begins, in the service's own encoding; "" for the first page. */
   readonly marker: string;
@@ -22,8 +23,12 @@ const MAX_RESULTS = { min: 1, max: LIMITS.pageNamesMax, above: "counts as max" }
  * @param includable the values that `include` may name, in lower case
  * @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue.
  */
-export function listingOf(query: Query, includable: readonly string[]): Listing {
+export function listingOf(
+  { account, query }: Pick<WireRequest, "account" | "query">,
+  includable: readonly string[],
+): Listing {
   return {
+    account: account.name,
     prefix: query.get("prefix") ?? "",
     marker: query.get("marker") ?? "",
     max: integerParameter(query, "maxresults", MAX_RESULTS) ?? LIMITS.pageNamesMax,

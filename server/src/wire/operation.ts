@@ -26,7 +26,8 @@ export interface Operation<Context, Input, Output, Resource extends string = str
   readonly heldBytesMax?: number;
   /** Pure. @throws ServiceError for anything malformed. */
   decode(request: WireRequest): Input;
-  run(context: Context, input: Input, request: WireRequest): Awaitable<Output>;
+  /** Knows of the request what `decode` took from it. */
+  run(context: Context, input: Input): Awaitable<Output>;
   /** Pure. Successes only; `wire/error-response.ts` writes errors. */
   encode(output: Output, request: WireRequest): WireResponse;
 }
@@ -100,6 +101,9 @@ export interface WireRequest extends RequestHead {
   /** For `body: "stream"`: read it once, either whole or as it arrives. */
   readonly bodySource: BodySource | undefined;
 }
+
+/** Who asks, and when: what an operation may judge by while it runs. Every request is one. */
+export type Caller = Pick<WireRequest, "account" | "identity" | "verb" | "arrivedAt">;
 
 /** A path as a service reads it: the kind of resource and its names, percent-decoded. */
 export interface Location<Resource extends string = string> {
