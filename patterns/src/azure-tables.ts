@@ -20,6 +20,7 @@ import {
   withKeys,
 } from "./azure/table-answer.ts";
 import { etagsIn, transactionBody } from "./azure/transaction-body.ts";
+import { printFilter } from "./ports/filter.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
 import type {
@@ -35,7 +36,6 @@ import type {
   TableQuery,
   TablesPort,
 } from "./ports/tables.ts";
-import { printFilter } from "./query/filter.ts";
 
 export interface AzureTablesOptions extends AnswerOptions {
   /** The kind of endpoint that the client talks to. Default: "azure". */

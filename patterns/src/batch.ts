@@ -1,21 +1,5 @@
-import type { Database } from "./database.ts";
-import { assertSome, tableError, validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
-import { assertEntityFits, type Row } from "./model/entity-rows.ts";
-import { deleteOf } from "./ports/mutation.ts";
-import { isRefusal, isRefusalInside, PortError } from "./ports/port-error.ts";
-import type { Mutation } from "./ports/tables.ts";
-import type { KeyOf } from "./repository.ts";
-import { mapBounded } from "./store/limit.ts";
-import {
-  assertFits,
-  bytesLimit,
-  bytesOnWire,
-  TRANSACTION_OPERATIONS_MAX,
-} from "./store/transaction-size.ts";
-import type { EntityOf } from "./transaction.ts";
+import type { KeyOf } from "./entities/repository.ts";
+import type { EntityOf } from "./entities/transaction.ts";
 import {
   contributionsTo,
   explain,
@@ -26,7 +10,22 @@ import {
   retryWhileStale,
   Stale,
   timeLeft,
-} from "./write.ts";
+} from "./entities/write.ts";
+import { assertSome, tableError, validationFailed } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { assertEntityFits, type Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
+import { deleteOf } from "./ports/mutation.ts";
+import { isRefusal, isRefusalInside, PortError } from "./ports/port-error.ts";
+import type { Mutation } from "./ports/tables.ts";
+import { mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
+import {
+  assertFits,
+  bytesLimit,
+  bytesOnWire,
+  TRANSACTION_OPERATIONS_MAX,
+} from "./store/transaction-size.ts";
 
 export interface BatchOptions {
   /**
@@ -101,27 +100,27 @@ const PARTITIONS_AT_ONCE = 16;
  * @returns one result for each operation, in the order in which they were planned.
  */
 export async function batch(
-  database: Database,
+  session: Session,
   plan: (batch: BatchPlan) => void,
   options: BatchOptions = {},
 ): Promise<BatchResult[]> {
   const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   assertSome("The batch", { parallel });
-  const planned = new Plan(database);
+  const planned = new Plan(session);
   // Here the types of the definitions meet untyped rows; see `openRepository`.
   plan(planned as unknown as BatchPlan);
   const units = await planned.units();
   const results: BatchResult[] = new Array(units.length);
   if (options.mode === "atomic" && units.length > 0) {
-    await commitAlone(database, units, results, assertAtomic);
+    await commitAlone(session, units, results, assertAtomic);
     return results;
   }
   await mapBounded(byPartition(units), parallel, async (group) => {
     const stops = onError === "stop";
     const failed = (units: readonly Planned[]) =>
       units.map(({ position }) => results[position]).find((result) => result?.ok === false);
-    for await (const chunk of chunks(group, database, stops, results)) {
-      await commitChunk(database, chunk, onError, results);
+    for await (const chunk of chunks(group, session, stops, results)) {
+      await commitChunk(session, chunk, onError, results);
       if (stops && failed(chunk)) break;
     }
     const left = group.filter(({ position }) => !results[position]);
@@ -155,7 +154,7 @@ function fail(units: readonly Planned[], error: unknown, results: BatchResult[])
 
 /** @throws Stale when what was prepared is too old. */
 async function commitTogether(
-  database: Database,
+  session: Session,
   units: readonly Unit[],
   results: BatchResult[],
 ): Promise<void> {
@@ -166,8 +165,8 @@ async function commitTogether(
     },
   ] = units as readonly [Unit];
   const mutations = units.flatMap((unit) => unit.mutations);
-  const timeout = timeLeft(database, latest(units), lead!.rowKey);
-  const etags = await database.tables.commit(table, mutations, timeout);
+  const timeout = timeLeft(session, latest(units), lead!.rowKey);
+  const etags = await session.tables.commit(table, mutations, timeout);
   let at = 0;
   for (const { position, mutations, committed } of units) {
     const etag = etags[at];
@@ -179,23 +178,23 @@ async function commitTogether(
 
 /** Commits in one transaction, and retries while other writers win the race. */
 function commitAlone(
-  database: Database,
+  session: Session,
   planned: readonly Planned[],
   results: BatchResult[],
-  check?: (database: Database, units: readonly Unit[]) => void,
+  check?: (session: Session, units: readonly Unit[]) => void,
 ): Promise<void> {
-  return retryWhileStale(database, {}, async () => {
+  return retryWhileStale(session, {}, async () => {
     const units = await Promise.all(planned.map(ready));
-    check?.(database, units);
+    check?.(session, units);
     try {
-      await commitTogether(database, units, results);
+      await commitTogether(session, units, results);
     } catch (refusal) {
       throw (await faultIn(units, refusal)).error;
     }
   });
 }
 
-function assertAtomic(database: Database, units: readonly Unit[]): void {
+function assertAtomic(session: Session, units: readonly Unit[]): void {
   const partitions = byPartition(units).length;
   const mutations = units.flatMap((unit) => unit.mutations);
   if (partitions > 1) {
@@ -203,17 +202,17 @@ function assertAtomic(database: Database, units: readonly Unit[]): void {
     const message = `The batch spans ${partitions} partitions; a transaction has one.`;
     throw tableError("batch-too-large", message, { operations: mutations.length, bytes });
   }
-  assertFits(mutations, database);
+  assertFits(mutations, session);
 }
 
 /** Cuts at the limits, and before a second operation on a row, since a transaction allows only one. */
 async function* chunks(
   group: readonly Planned[],
-  database: Database,
+  session: Session,
   stops: boolean,
   results: BatchResult[],
 ): AsyncGenerator<Unit[]> {
-  const bytesMax = bytesLimit(database);
+  const bytesMax = bytesLimit(session);
   let chunk: Unit[] = [];
   let rows = new Set<string>();
   let bytes = 0;
@@ -243,7 +242,7 @@ async function* chunks(
 }
 
 async function commitChunk(
-  database: Database,
+  session: Session,
   chunk: readonly Unit[],
   onError: "stop" | "continue" | "isolate",
   results: BatchResult[],
@@ -252,7 +251,7 @@ async function commitChunk(
   const late: Unit[] = [];
   while (units.length > 0) {
     try {
-      await commitTogether(database, units, results);
+      await commitTogether(session, units, results);
       break;
     } catch (refusal) {
       const { culprit, error } = await faultIn(units, refusal);
@@ -269,7 +268,7 @@ async function commitChunk(
     }
   }
   for (const unit of late) {
-    await commitAlone(database, [unit], results).catch((error) => fail([unit], error, results));
+    await commitAlone(session, [unit], results).catch((error) => fail([unit], error, results));
   }
 }
 
@@ -294,16 +293,16 @@ async function faultIn(
 }
 
 class Plan {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #planned: (() => Promise<Omit<Planned, "position">>)[] = [];
 
-  constructor(database: Database) {
-    this.#database = database;
+  constructor(session: Session) {
+    this.#session = session;
   }
 
   insert(definition: AnyEntity, entity: Row): void {
     this.#planned.push(async () => {
-      const step = await insertStep(openEntity(this.#database, definition), entity);
+      const step = await insertStep(openEntity(this.#session, definition), entity);
       const { lead, open } = step;
       if (open.followers.some(({ reachesOut }) => reachesOut)) {
         const message = "its indexes or followers reach other partitions; insert it on its own";
@@ -331,8 +330,8 @@ class Plan {
     assertAlone(definition);
     this.#plan(table, async () => {
       await rows.validate(entity);
-      const properties = rows.encode(entity, this.#database.writeToken());
-      const key = rows.key(entity, this.#database.profile);
+      const properties = rows.encode(entity, this.#session.writeToken());
+      const key = rows.key(entity, this.#session.profile);
       assertEntityFits(key, properties);
       return { kind: "insertOrReplace", ...key, properties };
     });
@@ -341,7 +340,7 @@ class Plan {
   delete(definition: AnyEntity, key: Row): void {
     const { rows, table } = definition;
     assertAlone(definition);
-    this.mutate(table, deleteOf(rows.key(key, this.#database.profile)));
+    this.mutate(table, deleteOf(rows.key(key, this.#session.profile)));
   }
 
   mutate(table: string, mutation: Mutation): void {

@@ -8,10 +8,10 @@ import {
   type QueuedListOptions,
   withMember,
 } from "./lists/queued-list.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
-import { entryProblems, type Place } from "./model/entry.ts";
-import type { FollowerContext } from "./model/follower.ts";
+import { entryProblems } from "./model/entry.ts";
+import type { Place } from "./model/entry-options.ts";
+import type { AnyEntity, FollowerContext } from "./model/follower.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
@@ -58,7 +58,7 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   }
 
   follow(context: FollowerContext): OpenIndex {
-    const blobs = blobsOf(context.database);
+    const blobs = blobsOf(context.session);
     const store = (place: Place) => new Blobs(blobs, place);
     return new QueuedList(context, this, store).follower();
   }

@@ -1,10 +1,10 @@
-import type { Database } from "./database.ts";
 import { TYPE_PROPERTY } from "./model/entity-rows.ts";
 import { deleteOf, keyOf } from "./ports/mutation.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import { pagesOf, type RowsOfTable } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
 import { TRANSACTION_OPERATIONS_MAX } from "./store/transaction-size.ts";
 
 export type BulkDeleteRange = RowsOfTable;
@@ -16,13 +16,13 @@ export type BulkDeleteRange = RowsOfTable;
  * @returns the number of rows it deleted.
  */
 export async function bulkDelete(
-  database: Database,
+  session: Session,
   table: string,
   range: BulkDeleteRange = {},
 ): Promise<number> {
   let deleted = 0;
-  for await (const { entities } of pagesOf(database, table, range, [TYPE_PROPERTY])) {
-    deleted += await deleteRows(database, table, entities);
+  for await (const { entities } of pagesOf(session, table, range, [TYPE_PROPERTY])) {
+    deleted += await deleteRows(session, table, entities);
   }
   return deleted;
 }
@@ -34,7 +34,7 @@ export async function bulkDelete(
  * leaves it alone. A rewritten row is read again and deleted if `isMeant` accepts it.
  */
 export async function deleteRows(
-  { tables }: Database,
+  { tables }: Session,
   table: string,
   rows: readonly StoredEntity[],
   keep?: () => Promise<void>,

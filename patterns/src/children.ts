@@ -1,18 +1,6 @@
 import { bulkDelete } from "./bulk-delete.ts";
-import type { Database } from "./database.ts";
-import { refused, tableError, validationFailed } from "./errors.ts";
-import { type KeyDeclaration, type KeyPart, Segment } from "./keys/key.ts";
-import type { KeyValues } from "./keys/key-shape.ts";
-import { endOf } from "./keys/text.ts";
-import { describeSegment } from "./model/definition-hash.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
-import type { Fields, Row } from "./model/entity-rows.ts";
-import { type Openable, openable } from "./model/openable.ts";
-import { mergeNothing, printKey } from "./ports/mutation.ts";
-import { pagesOf } from "./query/pages.ts";
-import type { Saved } from "./query/query.ts";
-import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import { EntityRepository, type KeyOf, type Repository } from "./entities/repository.ts";
 import {
   commitSteps,
   deleteStep,
@@ -22,7 +10,19 @@ import {
   retryWhileStale,
   Stale,
   withContribution,
-} from "./write.ts";
+} from "./entities/write.ts";
+import { refused, tableError, validationFailed } from "./errors.ts";
+import { type KeyDeclaration, type KeyPart, Segment } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { endOf } from "./keys/text.ts";
+import { describeSegment } from "./model/declared-index.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
+import { type Openable, openable } from "./model/openable.ts";
+import { mergeNothing, printKey } from "./ports/mutation.ts";
+import { pagesOf } from "./query/pages.ts";
+import type { Saved } from "./query/query.ts";
+import type { Session } from "./store/session.ts";
 
 export interface Family<T, P extends KeyDeclaration, R extends KeyDeclaration, C, Children> {
   /** The parent and all its children. 1 R for up to 999 children, 1 E each. */
@@ -62,7 +62,7 @@ export function family<
     const issues = problems.map((message) => ({ path: child.name, message }));
     throw refused("invalid-definition", `A child of ${parent.name}`, issues);
   }
-  return openable([parent.table], (database) => new OpenFamily(database, parent, child));
+  return openable([parent.table], (session) => new OpenFamily(session, parent, child));
 }
 
 function problemsOf(parent: AnyEntity, child: AnyEntity): string[] {
@@ -94,15 +94,15 @@ function print(part: KeyPart | undefined): string | undefined {
 
 class OpenFamily {
   readonly children: EntityRepository;
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #parent: AnyEntity;
   readonly #child: AnyEntity;
 
-  constructor(database: Database, parent: AnyEntity, child: AnyEntity) {
-    this.#database = database;
+  constructor(session: Session, parent: AnyEntity, child: AnyEntity) {
+    this.#session = session;
     this.#parent = parent;
     this.#child = child;
-    this.children = new EntityRepository(database, child);
+    this.children = new EntityRepository(session, child);
   }
 
   async withChildren(key: KeyValues): Promise<{ parent: Row; children: Row[] } | undefined> {
@@ -110,7 +110,7 @@ class OpenFamily {
     let parent: Row | undefined;
     const children: Row[] = [];
     const range = { partitionKey, rows: { from: rowKey, to: end } };
-    for await (const { entities } of pagesOf(this.#database, this.#parent.table, range)) {
+    for await (const { entities } of pagesOf(this.#session, this.#parent.table, range)) {
       for (const stored of entities) {
         const child = stored.rowKey === rowKey ? undefined : this.#child.rows.decode(stored);
         if (child) children.push(child);
@@ -123,7 +123,7 @@ class OpenFamily {
   async addChild(child: Row): Promise<Row> {
     const place = this.#place(child);
     const { rowKey, start } = place;
-    const step = await insertStep(openEntity(this.#database, this.#child), child);
+    const step = await insertStep(openEntity(this.#session, this.#child), child);
     if (!step.lead.rowKey.startsWith(start)) {
       throw validationFailed(step.lead.rowKey, "key", `it does not begin with ${start}`);
     }
@@ -139,11 +139,11 @@ class OpenFamily {
 
   deleteCascade(key: KeyValues): Promise<boolean> {
     const { partitionKey, start } = this.#place(key);
-    const open = openEntity(this.#database, this.#parent);
-    return retryWhileStale(this.#database, {}, async () => {
+    const open = openEntity(this.#session, this.#parent);
+    return retryWhileStale(this.#session, {}, async () => {
       const before = await readEntity(open, key);
       const rows = { from: start, to: endOf(start) };
-      const deleted = await bulkDelete(this.#database, this.#child.table, { partitionKey, rows });
+      const deleted = await bulkDelete(this.#session, this.#child.table, { partitionKey, rows });
       if (before) await commitSteps([deleteStep(open, before)]);
       // A parent that was inserted meanwhile may have lost children to this call, so it is deleted as well.
       else if (deleted > 0 && (await readEntity(open, key))) throw new Stale(start);
@@ -152,7 +152,7 @@ class OpenFamily {
   }
 
   #place(key: KeyValues) {
-    const { partitionKey, rowKey } = this.#parent.rows.key(key, this.#database.profile);
+    const { partitionKey, rowKey } = this.#parent.rows.key(key, this.#session.profile);
     const start = rowKey + this.#parent.rows.row.separator;
     return { partitionKey, rowKey, start, end: endOf(start) };
   }

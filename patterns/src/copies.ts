@@ -1,14 +1,5 @@
-import type { Database } from "./database.ts";
-import { refused, validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
-import type { Fields, Row } from "./model/entity-rows.ts";
-import type { Snapshot } from "./model/follower.ts";
-import { type Openable, openable } from "./model/openable.ts";
-import { mergeNothing, printKey } from "./ports/mutation.ts";
-import type { EntityKey } from "./ports/tables.ts";
-import type { Changes, KeyOf } from "./repository.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import type { Changes, KeyOf } from "./entities/repository.ts";
 import {
   changeStep,
   commitSteps,
@@ -23,7 +14,15 @@ import {
   updateStep,
   upsertOver,
   withContribution,
-} from "./write.ts";
+} from "./entities/write.ts";
+import { refused, validationFailed } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes, Snapshot } from "./model/follower.ts";
+import { type Openable, openable } from "./model/openable.ts";
+import { mergeNothing, printKey } from "./ports/mutation.ts";
+import type { EntityKey } from "./ports/tables.ts";
+import type { Session } from "./store/session.ts";
 
 export interface CopiesOptions<S, SourceKey, T, TargetKey> {
   /** The key of the source that a target copies from, or undefined for none. Pure. */
@@ -77,7 +76,7 @@ export function copies<
   const untyped = options as unknown as UntypedOptions;
   return openable(
     [...source.tables, ...target.tables],
-    (database) => new OpenCopies(database, source, target, untyped),
+    (session) => new OpenCopies(session, source, target, untyped),
   );
 }
 
@@ -89,15 +88,15 @@ interface UntypedOptions {
 }
 
 class OpenCopies {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #source: OpenEntity;
   readonly #target: OpenEntity;
   readonly #options: UntypedOptions;
 
-  constructor(database: Database, source: AnyEntity, target: AnyEntity, options: UntypedOptions) {
-    this.#database = database;
-    this.#source = openEntity(database, source);
-    this.#target = openEntity(database, target);
+  constructor(session: Session, source: AnyEntity, target: AnyEntity, options: UntypedOptions) {
+    this.#session = session;
+    this.#source = openEntity(session, source);
+    this.#target = openEntity(session, target);
     this.#options = options;
   }
 
@@ -249,7 +248,7 @@ class OpenCopies {
   }
 
   #uncontended<Result>(attempt: () => Promise<Result>): Promise<Result> {
-    return retryWhileStale(this.#database, {}, attempt);
+    return retryWhileStale(this.#session, {}, attempt);
   }
 }
 

@@ -85,7 +85,7 @@ describe("an inbox", () => {
   it("returns the same outcome for two concurrent deliveries", async () => {
     const outcomes: number[] = [];
     let effects = 0;
-    const deliver = async (db: Parameters<typeof Seen.open>[0]) => {
+    const deliver = async (db: Database) => {
       outcomes.push(await db.open(Seen).once(message, async () => ++effects));
     };
     await interleave({

@@ -1,5 +1,6 @@
 import { deleteRows } from "./bulk-delete.ts";
-import type { Database } from "./database.ts";
+import { EntityDefinition } from "./entities/entity.ts";
+import { type EntityOf, runTransaction, type Transaction } from "./entities/transaction.ts";
 import {
   assertBetween,
   assertSome,
@@ -15,8 +16,6 @@ import { KeyShape } from "./keys/key-shape.ts";
 import { beginAlike } from "./keys/text.ts";
 import { encodeIsoDate } from "./keys/time.ts";
 import { slices } from "./long-text.ts";
-import { type AnyEntity, EntityDefinition } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import {
   assertEntityFits,
   assertKeyFits,
@@ -25,6 +24,7 @@ import {
   type Row,
 } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { assertTable } from "./model/storage-name.ts";
@@ -32,10 +32,10 @@ import { text } from "./ports/edm.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
-import type { Json } from "./saga.ts";
 import { DAY_MS } from "./store/clock.ts";
+import type { Json } from "./store/json-row.ts";
+import type { Session } from "./store/session.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
-import type { EntityOf, Transaction } from "./transaction.ts";
 
 export interface InboxOptions {
   /** How long a repeated message is recognized. Default: 8 days, one day longer than a message lives. */
@@ -69,7 +69,7 @@ export function inbox(name: string, options: InboxOptions = {}): Openable<Inbox>
   const { keepDays = KEEP_DAYS, buckets = BUCKETS } = options;
   assertTable(subject, `${name}20140731`);
   assertSome(subject, { buckets, keepDays }, definitionRefused, KEEP_DAYS_MAX);
-  return { tables: [], open: (database) => new TableInbox(database, name, options) };
+  return { tables: [], open: (session) => new TableInbox(session, name, options) };
 }
 
 /** Remembers messages in the partition that they change. */
@@ -103,15 +103,15 @@ export function inboxIn<
     const message = "must begin with a literal other than inbox";
     throw definitionRefused(definition.name, "row key", message);
   }
-  return openable([], (database) => new PartitionInbox(database, definition));
+  return openable([], (session) => new PartitionInbox(session, definition));
 }
 
 class PartitionInbox {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #handled: EntityOf<Row, KeyDeclaration, KeyDeclaration, Readonly<Record<never, never>>>;
 
-  constructor(database: Database, { rows, table }: AnyEntity) {
-    this.#database = database;
+  constructor(session: Session, { rows, table }: AnyEntity) {
+    this.#session = session;
     const fields: Record<string, Field> = { [MESSAGE]: f.string(), handledAt: f.date() };
     for (const { field } of rows.partition.segments) fields[field] = rows.fields[field]!;
     this.#handled = new EntityDefinition(
@@ -133,18 +133,18 @@ class PartitionInbox {
     work: (transaction: Transaction) => unknown,
   ): Promise<boolean> {
     const { id }: typeof message = Object(message);
-    const { clock } = this.#database;
+    const { clock } = this.#session;
     const key = { ...partition, [MESSAGE]: id };
-    if (await this.#database.open(this.#handled).get(key)) return false;
+    if (await this.#handled.open(this.#session).get(key)) return false;
     try {
-      await this.#database.tx(partition, async (transaction) => {
+      await runTransaction(this.#session, partition, async (transaction) => {
         // Planned first, so that its refusal is reported before that of others.
         transaction.insert(this.#handled, { ...key, handledAt: new Date(clock.now()) });
         await work(transaction);
       });
       return true;
     } catch (error) {
-      const { rowKey } = this.#handled.rows.key(key, this.#database.profile);
+      const { rowKey } = this.#handled.rows.key(key, this.#session.profile);
       if (isTableError(error, "unique-violation") && error.key === rowKey) return false;
       throw error;
     }
@@ -153,16 +153,16 @@ class PartitionInbox {
   async forget(partition: Row, olderThanMs = KEEP_DAYS * DAY_MS): Promise<number> {
     const { rows, table } = this.#handled;
     assertBetween("The inbox", { olderThanMs }, 0);
-    const before = this.#database.clock.now() - olderThanMs;
+    const before = this.#session.clock.now() - olderThanMs;
     const partitionKey = rows.partitionKey(partition);
     let count = 0;
     const range = { partitionKey, rows: within(PREFIX) };
     const isOld = (row: StoredEntity) => Number(rows.decode(row)?.handledAt) < before;
     // In the version that was read: a message that was forgotten elsewhere and came again has a young row.
     const asRead = async () => {};
-    for await (const { entities } of pagesOf(this.#database, table, range)) {
+    for await (const { entities } of pagesOf(this.#session, table, range)) {
       const old = entities.filter(isOld);
-      count += await deleteRows(this.#database, table, old, asRead, isOld);
+      count += await deleteRows(this.#session, table, old, asRead, isOld);
     }
     return count;
   }
@@ -177,12 +177,12 @@ const BUCKETS = 16;
 const ROW = new KeyShape([k.str("id")]);
 
 class TableInbox implements Inbox {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #name: string;
   readonly #options: InboxOptions;
 
-  constructor(database: Database, name: string, options: InboxOptions) {
-    this.#database = database;
+  constructor(session: Session, name: string, options: InboxOptions) {
+    this.#session = session;
     this.#name = name;
     this.#options = options;
   }
@@ -195,21 +195,21 @@ class TableInbox implements Inbox {
     const table = this.#name + dayOf(at);
     const partitionKey = bucketOf(id, this.#options.buckets ?? BUCKETS);
     const key = { partitionKey, rowKey: ROW.encode({ id }) };
-    assertKeyFits(key, this.#database.profile);
+    assertKeyFits(key, this.#session.profile);
     const known = await this.#read<Outcome>(table, key);
     if (known) return known.outcome;
     const outcome = await effect();
     const parts = slices(JSON.stringify(outcome ?? null));
     const properties = {
       ...Object.fromEntries(parts.map((part, i) => [outcomeAt(i), text(part)])),
-      [WRITE_TOKENS]: text(this.#database.writeToken()),
+      [WRITE_TOKENS]: text(this.#session.writeToken()),
     };
     assertEntityFits(key, properties);
     const insert = () =>
-      this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
+      this.#session.tables.commit(table, [{ kind: "insert", ...key, properties }]);
     try {
       if (!(await unlessRefused(insert(), 404))) {
-        await this.#database.tables.createTable(table);
+        await this.#session.tables.createTable(table);
         await insert();
       }
       return outcome;
@@ -222,7 +222,7 @@ class TableInbox implements Inbox {
   }
 
   async forget(): Promise<number> {
-    const { tables, clock } = this.#database;
+    const { tables, clock } = this.#session;
     const oldest = new Date(clock.now() - (this.#options.keepDays ?? KEEP_DAYS) * DAY_MS);
     const range = { from: `${this.#name}0`, to: this.#name + encodeIsoDate(oldest, "day") };
     let count = 0;
@@ -240,7 +240,7 @@ class TableInbox implements Inbox {
     key: EntityKey,
   ): Promise<{ readonly outcome: Outcome } | undefined> {
     // A table that does not exist yet holds nothing.
-    const stored = await unlessRefused(this.#database.tables.get(table, key), 404);
+    const stored = await unlessRefused(this.#session.tables.get(table, key), 404);
     if (!stored) return undefined;
     let json = "";
     for (let i = 0; outcomeAt(i) in stored.properties; i++) {

@@ -1,5 +1,4 @@
 import { deleteRows } from "./bulk-delete.ts";
-import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import {
   BUILD_ENTITIES_PER_SECOND,
@@ -24,12 +23,13 @@ import {
   stateRefused,
   withDeadline,
 } from "./indexes/control.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { type EntryKeeper, keepsRows } from "./model/entity-index.ts";
 import { entriesOf } from "./model/entry.ts";
+import type { AnyEntity } from "./model/follower.ts";
+import { type EntryKeeper, keepsRows } from "./model/follower.ts";
 import { unlessRefused } from "./ports/port-error.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { ByMs } from "./store/layer.ts";
+import type { Session } from "./store/session.ts";
 
 export interface BuildOptions {
   /** Entities per second, at most; fewer while the service pushes back. Default: 200. */
@@ -39,12 +39,8 @@ export interface BuildOptions {
 }
 
 /** Opens an index for its operator. @throws validation-failed when it has no entries of its own. */
-export function indexLifeCycle(
-  database: Database,
-  entity: AnyEntity,
-  name: string,
-): IndexLifeCycle {
-  return new IndexLifeCycle(managedIndex(database, entity, name));
+export function indexLifeCycle(session: Session, entity: AnyEntity, name: string): IndexLifeCycle {
+  return new IndexLifeCycle(managedIndex(session, entity, name));
 }
 
 export class IndexLifeCycle {
@@ -72,7 +68,7 @@ export class IndexLifeCycle {
    * definition had its name, readers can no longer use that one.
    */
   async disable(): Promise<void> {
-    await register(this.#index.database, this.#index.control);
+    await register(this.#index.session, this.#index.control);
   }
 
   /**
@@ -83,9 +79,9 @@ export class IndexLifeCycle {
     if (signal) return this.#until(signal).build(options);
     const { rate = BUILD_ENTITIES_PER_SECOND, onProgress } = options;
     const index = this.#index;
-    const { clock } = index.database;
+    const { clock } = index.session;
     const pace = new Pace(clock, rate);
-    const owner = index.database.writeToken();
+    const owner = index.session.writeToken();
     let { control, row } = await readToBuild(index.control);
     const { shards, state: before } = control;
     if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
@@ -128,13 +124,13 @@ export class IndexLifeCycle {
   /** Takes the index from readers, then from writers, then deletes its entries. It cannot be built meanwhile. */
   async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (signal) return this.#until(signal).retire();
-    const { database, control } = this.#index;
-    const { clock } = database;
+    const { session, control } = this.#index;
+    const { clock } = session;
     let { control: found, row } = await control.read();
     if (found.state === "writeonly") throw stateRefused(control, found.state, "retired");
     this.#assertFree(found);
     // Like a build, it has an owner until it is done.
-    const owner = database.writeToken();
+    const owner = session.writeToken();
     let ownedUntilMs = 0;
     const move = async (state: IndexState) => {
       ownedUntilMs = clock.now() + OWNER_MS;
@@ -158,25 +154,25 @@ export class IndexLifeCycle {
 
   /** Deletes the entries. Calls `keep` repeatedly, so that the index remains ours. */
   async #drop(keep: () => Promise<void>, oursUntilMs: ByMs): Promise<void> {
-    const { database, entity, keeper } = this.#index;
+    const { session, entity, keeper } = this.#index;
     if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
     // A missing table was dropped by an earlier attempt.
     const isOwn = !this.#othersIn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
     if (isOwn !== false) {
       // Not retried once another process may have rebuilt the index.
-      await database.inTime(oursUntilMs).tables.deleteTable(table);
+      await session.inTime(oursUntilMs).tables.deleteTable(table);
       return;
     }
     const filter = entriesOf(entity.rows.typeProperty, tag);
-    for await (const { entities } of pagesWhere(database, table, { filter })) {
-      await deleteRows(database, table, entities, keep);
+    for await (const { entities } of pagesWhere(session, table, { filter })) {
+      await deleteRows(session, table, entities, keep);
     }
   }
 
   #until(signal: AbortSignal): IndexLifeCycle {
-    const { database, entity, name } = this.#index;
-    return indexLifeCycle(database.until(signal), entity, name);
+    const { session, entity, name } = this.#index;
+    return indexLifeCycle(session.until(signal), entity, name);
   }
 
   /** Whether the table is declared for the entities, or for another of their indexes. */
@@ -193,9 +189,9 @@ export class IndexLifeCycle {
    * and nothing here declares them.
    */
   async #isAlone({ table, tag }: EntryKeeper, keep: () => Promise<void>): Promise<boolean> {
-    const { database, entity } = this.#index;
+    const { session, entity } = this.#index;
     const { typeProperty } = entity.rows;
-    for await (const { entities } of pagesOf(database, table, {}, [typeProperty])) {
+    for await (const { entities } of pagesOf(session, table, {}, [typeProperty])) {
       await keep();
       const isAlone = entities.every(({ properties }) =>
         String(properties[typeProperty]?.value).startsWith(tag),
@@ -206,8 +202,8 @@ export class IndexLifeCycle {
   }
 
   #assertFree({ ownedUntilMs = 0 }: Control): void {
-    const { database, control } = this.#index;
-    const leftS = Math.ceil((ownedUntilMs - database.clock.now()) / 1000);
+    const { session, control } = this.#index;
+    const leftS = Math.ceil((ownedUntilMs - session.clock.now()) / 1000);
     if (leftS <= 0) return;
     const message = `another process is building or retiring it; if it died, retry in ${leftS} s`;
     throw validationFailed(`${control}`, "build", message);

@@ -5,7 +5,7 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key } from "./indexes/test-employee.ts";
 import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/test-life-cycle.ts";
-import { definitionHash } from "./model/definition-hash.ts";
+import { definitionHash } from "./model/declared-index.ts";
 import { PortError } from "./ports/port-error.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";

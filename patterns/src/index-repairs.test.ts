@@ -5,7 +5,7 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import type { AnyEntity } from "./model/follower.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";

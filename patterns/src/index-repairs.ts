@@ -1,9 +1,11 @@
 import { validationFailed } from "./errors.ts";
 import { RECONCILE, type RepairOrder } from "./messages/repair-order.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { keeperIn } from "./model/entity-index.ts";
+import { declaredIndex } from "./model/declared-index.ts";
+import type { AnyEntity } from "./model/follower.ts";
+import { keeperIn } from "./model/follower.ts";
 import { printKey } from "./ports/mutation.ts";
 import { type Handler, later } from "./queue-worker.ts";
+import type { DeclaredIndex, Session } from "./store/session.ts";
 
 export interface IndexRepairsOptions {
   /** When to return to an entry that is too young to be deleted. Default: 30 seconds. */
@@ -19,7 +21,7 @@ export function indexRepairs(
 ): Handler {
   return {
     kind: RECONCILE,
-    async handle({ body }, { database }) {
+    async handle({ body }, { database: session }) {
       // We sent it ourselves; the handler's kind says so.
       const { entity: name, table, base, hints } = body as RepairOrder;
       const entity = definitions.find((one) => one.name === name && one.table === table);
@@ -32,13 +34,12 @@ export function indexRepairs(
       const known = Object.entries(hints).filter(([index]) => entity.indexes[index]);
       const outcomes = await Promise.all(
         known.map(async ([index, keys]) => {
-          const { indexStates } = database;
-          const untilMs = () => indexStates?.keptUntilMs(entity, index) ?? Number.POSITIVE_INFINITY;
+          const untilMs = () => keptUntilMs(session, declaredIndex(entity, index));
           // A retired index has no entries, and perhaps no table.
           if ((await untilMs()) === 0) return undefined;
           // A key that the change kept is listed twice, and its two repairs would conflict.
           const unique = [...new Map(keys.map((key) => [printKey(key), key])).values()];
-          const keeper = keeperIn(database.inTime(untilMs), entity, index);
+          const keeper = keeperIn(session.inTime(untilMs), entity, index);
           try {
             return await keeper?.reconcile(base, unique);
           } catch (error) {
@@ -51,4 +52,11 @@ export function indexRepairs(
       return outcomes.includes("later") ? later(unsettledMs) : undefined;
     },
   };
+}
+
+/** The time until which entries of the index may be written; 0 while it is disabled. */
+async function keptUntilMs({ indexStates }: Session, index: DeclaredIndex): Promise<number> {
+  if (!indexStates) return Number.POSITIVE_INFINITY;
+  const { state, commitByMs } = await indexStates.stateOf(index);
+  return state === "disabled" ? 0 : commitByMs;
 }

@@ -1,4 +1,3 @@
-import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type Claim, claimsIn, LIST_MEMBER_AGE_MS, PAGE_ROWS_MAX } from "./indexes/claims.ts";
@@ -9,15 +8,15 @@ import {
   widthOf,
   withDeadline,
 } from "./indexes/control.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { keepsRows, type ListKeeper, type Reconciled } from "./model/entity-index.ts";
 import { ageOf, hasKey, isSameKey } from "./model/entry.ts";
-import type { Snapshot } from "./model/follower.ts";
+import type { AnyEntity, Snapshot } from "./model/follower.ts";
+import { keepsRows, type ListKeeper, type Reconciled } from "./model/follower.ts";
 import { isSameValue, type Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
 const SETTLE_MS = 60_000;
@@ -104,22 +103,22 @@ const START: VerifyProgress = {
  * be a write in progress is checked again after a minute.
  */
 export async function verifyIndex(
-  database: Database,
+  session: Session,
   entity: AnyEntity,
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  return new Scrub(managedIndex(database.until(signal), entity, name), options).run();
+  return new Scrub(managedIndex(session.until(signal), entity, name), options).run();
 }
 
 /** Verifies and repairs what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
 export async function repairIndex(
-  database: Database,
+  session: Session,
   entity: AnyEntity,
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  const index = managedIndex(database.until(signal), entity, name);
+  const index = managedIndex(session.until(signal), entity, name);
   const { control } = index;
   const permittedUntilMs = permittedUntil(index, "repaired");
   await permittedUntilMs();
@@ -165,11 +164,11 @@ class Scrub {
   ) {
     // A sample of nothing shows nothing.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
-    const { database, entity, name, keeper } = index;
+    const { session, entity, name, keeper } = index;
     this.#index = index;
     this.#repair = repair;
     this.#sample = sample;
-    this.#pace = new Pace(database.clock, rate);
+    this.#pace = new Pace(session.clock, rate);
     this.#onProgress = onProgress;
     this.#progress = structuredClone(from) as Progress;
     // One transaction repairs an entry next to its entity or in a list; elsewhere the entity is read twice.
@@ -183,7 +182,7 @@ class Scrub {
     if (reading === "entities") await this.#readEntities();
     await this.#readEntries();
     if (young.length > 0) {
-      await this.#index.database.clock.sleep(SETTLE_MS);
+      await this.#index.session.clock.sleep(SETTLE_MS);
       this.#isSecondLook = true;
       await this.#lookAtAll(young, (pair) => this.#lookAgain(pair));
     }
@@ -193,7 +192,7 @@ class Scrub {
   async #readEntities(): Promise<void> {
     const { rows, table } = this.#index.entity;
     const where = { filter: undefined, top: PAGE_ROWS_MAX };
-    const pages = pagesWhere(this.#index.database, table, where, this.#progress.cursor);
+    const pages = pagesWhere(this.#index.session, table, where, this.#progress.cursor);
     for await (const { entities, continuation } of pages) {
       const bases = entities.filter((stored) => rows.decode(stored));
       const lists: Lists = new Map();
@@ -221,7 +220,7 @@ class Scrub {
     items: readonly Item[],
     look: (item: Item) => Promise<readonly Aged[]>,
   ): Promise<void> {
-    const some = items.filter(() => this.#index.database.random() < this.#sample);
+    const some = items.filter(() => this.#index.session.random() < this.#sample);
     this.#progress.report[reading] += some.length;
     await this.#lookAtAll(some, look);
   }
@@ -231,7 +230,7 @@ class Scrub {
     look: (item: Item) => Promise<readonly Aged[]>,
   ): Promise<void> {
     const waitMs = this.#pace.waitMs();
-    if (waitMs > 0) await this.#index.database.clock.sleep(waitMs);
+    if (waitMs > 0) await this.#index.session.clock.sleep(waitMs);
     this.#pace.begin(items.length);
     const width = this.#repair ? widthOf(this.#index.keeper) : LOOKUPS_AT_ONCE;
     await mapBounded(items, width, async (item) => {
@@ -285,7 +284,7 @@ class Scrub {
       lists.set(id, list);
       return (await list)(base) ? [] : found("missing");
     }
-    const stored = await this.#index.database.tables.get(keeper.table, entry);
+    const stored = await this.#index.session.tables.get(keeper.table, entry);
     if (!stored) return found("missing");
     const age = ageOf(stored);
     if (!isSameKey(keeper.baseOf(stored), base)) return found("duplicate", age);
@@ -316,13 +315,13 @@ class Scrub {
     const keeper = this.#index.keeper;
     if (!keepsRows(keeper))
       return (await keeper.membersOf(entry))(base) ? LIST_MEMBER_AGE_MS : undefined;
-    const stored = await this.#index.database.tables.get(keeper.table, entry);
+    const stored = await this.#index.session.tables.get(keeper.table, entry);
     return stored && isSameKey(keeper.baseOf(stored), base) ? ageOf(stored) : undefined;
   }
 
   /** The entity as it is stored. It is also the `holder` if it should have the entry. */
   async #readBase({ base, entry }: Pair) {
-    const stored = await this.#index.database.tables.get(this.#index.entity.table, base);
+    const stored = await this.#index.session.tables.get(this.#index.entity.table, base);
     const row = stored && this.#index.entity.rows.decode(stored);
     const isHolder = row && hasKey(this.#index.keeper.keysOf(row), entry);
     return { stored, holder: isHolder ? { row, stored } : undefined };

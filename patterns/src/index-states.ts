@@ -1,10 +1,7 @@
-import type { Database } from "./database.ts";
-import { isTableError, tableError, validationFailed } from "./errors.ts";
+import { isTableError, validationFailed } from "./errors.ts";
 import { IndexControl, type IndexState, LEASE_MS, register, WRITE_MS } from "./indexes/control.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { type IndexStates, keeperIn } from "./model/entity-index.ts";
-import type { EntityRows } from "./model/entity-rows.ts";
 import { isFresh } from "./store/clock.ts";
+import type { DeclaredIndex, IndexStates, Session, UsableState } from "./store/session.ts";
 
 export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
@@ -18,10 +15,8 @@ export interface ControlOptions {
 }
 
 /** For `connect({ indexStates: controlledIndexes() })`, in every process that writes or reads. */
-export function controlledIndexes(
-  options: ControlOptions = {},
-): (database: Database) => IndexStates {
-  return (database) => new ControlledIndexes(database, options);
+export function controlledIndexes(options: ControlOptions = {}): (session: Session) => IndexStates {
+  return (session) => new ControlledIndexes(session, options);
 }
 
 interface KnownState {
@@ -30,70 +25,39 @@ interface KnownState {
 }
 
 class ControlledIndexes implements IndexStates {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #unregistered: ControlOptions["unregistered"];
-  /** For each declaration, by table and index. */
-  readonly #known = new WeakMap<EntityRows, Map<string, KnownState>>();
+  readonly #known = new Map<string, KnownState>();
 
-  constructor(database: Database, { unregistered }: ControlOptions) {
-    this.#database = database;
+  constructor(session: Session, { unregistered }: ControlOptions) {
+    this.#session = session;
     this.#unregistered = unregistered;
   }
 
-  async assertReadable(entity: AnyEntity, name: string): Promise<void> {
-    const { state } = await this.#stateOf(entity, name);
-    if (state.startsWith("readable")) return;
-    const index = `${entity.name}.${name}`;
-    const remedy = "build the index first.";
-    throw tableError("index-not-readable", `${index} is ${state}.`, { index, state }, { remedy });
-  }
-
-  async keptUntilMs(entity: AnyEntity, name: string): Promise<number> {
-    const { state, readAtMs } = await this.#stateOf(entity, name);
-    return state === "disabled" ? 0 : readAtMs + WRITE_MS;
-  }
-
-  guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {
-    return {
-      ...follower,
-      prepare: async (change: Parameters<typeof follower.prepare>[0]) => {
-        const { state, readAtMs } = await this.#stateOf(entity, name);
-        if (state === "disabled") return { commitByMs: readAtMs + WRITE_MS };
-        const contribution = await follower.prepare({
-          ...change,
-          isPartial: state !== "readable",
-        });
-        const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
-        return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + WRITE_MS) };
-      },
-    };
-  }
-
-  async #stateOf(entity: AnyEntity, name: string): Promise<KnownState> {
-    const known = this.#known.get(entity.rows) ?? new Map<string, KnownState>();
-    this.#known.set(entity.rows, known);
-    const id = `${entity.table}.${name}`;
-    const { clock } = this.#database;
-    for (let last = known.get(id); ; ) {
-      if (last && isFresh(clock, last.readAtMs, LEASE_MS)) return last;
+  async stateOf(index: DeclaredIndex): Promise<UsableState> {
+    const { clock } = this.#session;
+    for (let last = this.#known.get(index.key); ; ) {
+      if (last && isFresh(clock, last.readAtMs, LEASE_MS)) {
+        return { state: last.state, commitByMs: last.readAtMs + WRITE_MS };
+      }
       const readAtMs = clock.now();
-      last = { state: await this.#read(entity, name), readAtMs };
-      known.set(id, last);
+      last = { state: await this.#read(index), readAtMs };
+      this.#known.set(index.key, last);
     }
   }
 
-  async #read(entity: AnyEntity, name: string): Promise<IndexState> {
-    const index = new IndexControl(this.#database, entity, name);
+  async #read(declared: DeclaredIndex): Promise<IndexState> {
+    const index = new IndexControl(this.#session, declared);
     const how = this.#unregistered ?? "readable";
     const found = await index.find();
-    if (found.row || how === "readable" || !keeperIn(this.#database, entity, name)) {
+    if (found.row || how === "readable") {
       return (await index.read(found)).control.state;
     }
     if (how === "refused") {
       throw validationFailed(`${index}`, "definition", "is not registered: disable and build it");
     }
     try {
-      await register(this.#database, index);
+      await register(this.#session, index);
     } catch (error) {
       if (!isTableError(error, "conflict")) throw error;
     }

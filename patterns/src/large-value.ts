@@ -1,20 +1,20 @@
 import { createHash } from "node:crypto";
-import type { Database } from "./database.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import { EntityRepository, type KeyOf } from "./entities/repository.ts";
 import { isTableError, refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
+import { PointedBlobs } from "./lists/pointed-blobs.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { assertNames } from "./model/storage-name.ts";
 import type { ByteRange } from "./ports/blobs.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
-import { EntityRepository, type KeyOf } from "./repository.ts";
-import { PointedBlobs } from "./store/pointed-blobs.ts";
+import type { Session } from "./store/session.ts";
 
 /** The properties of an entity that point to a large value: its blob's name, length, hash and type. */
 export type LargeValueFields<Name extends string> = {
@@ -118,7 +118,7 @@ export function largeValues<
     throw refused("invalid-definition", definition.name, issues);
   }
   assertNames(definition.name, { container: options.container });
-  return openable(definition.tables, (database) => new OpenValues(database, definition, options));
+  return openable(definition.tables, (session) => new OpenValues(session, definition, options));
 }
 
 /** A blob made from a stream, and the latest time at which the entity may begin to name it. */
@@ -130,21 +130,21 @@ interface Sent {
 }
 
 class OpenValues {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definition: AnyEntity;
   readonly #rows: EntityRepository;
   readonly #blobs: PointedBlobs;
   readonly #name: string;
   readonly #mayInline: boolean;
 
-  constructor(database: Database, definition: AnyEntity, options: LargeValueOptions<string>) {
+  constructor(session: Session, definition: AnyEntity, options: LargeValueOptions<string>) {
     const { name, container } = options;
     const { rows, table, name: owner } = definition;
-    this.#database = database;
+    this.#session = session;
     this.#definition = definition;
-    this.#rows = new EntityRepository(database, definition);
+    this.#rows = new EntityRepository(session, definition);
     const property = rows.propertyOf(name);
-    this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
+    this.#blobs = new PointedBlobs(session, { container, table, property, owner, name });
     this.#name = name;
     this.#mayInline = inlineOf(name) in rows.fields;
   }
@@ -155,7 +155,7 @@ class OpenValues {
     contentType?: string,
   ): Promise<void> {
     const { container, port } = this.#blobs;
-    const owner = this.#definition.rows.key(key, this.#database.profile);
+    const owner = this.#definition.rows.key(key, this.#session.profile);
     if (!(body instanceof Uint8Array) && !Object(body)[Symbol.asyncIterator]) {
       throw validationFailed("The value", this.#name, "bytes or a stream of bytes is expected");
     }
@@ -184,7 +184,7 @@ class OpenValues {
       const change = (current: Row) => {
         attempts++;
         // No further attempt could commit. The value must be sent again, as a blob too young to be collected.
-        if (commitByMs !== undefined && commitByMs < this.#database.clock.now()) {
+        if (commitByMs !== undefined && commitByMs < this.#session.clock.now()) {
           const message = `The value of ${owner.rowKey} was sent more than an hour ago, too long to be named now.`;
           const payload = { key: owner.rowKey, attempts };
           throw tableError("contention-exhausted", message, payload, { remedy: "put it again." });

@@ -19,7 +19,7 @@ import {
   rename,
   Spilling,
 } from "./lists/test-lists.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import type { AnyEntity } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
 import { deleteOf, writeOver } from "./ports/mutation.ts";
 import type { Layer } from "./store/layer.ts";
@@ -260,7 +260,7 @@ describe("the upkeep of a list index", () => {
   it("never undoes a concurrent write, in any schedule", async () => {
     const repair = (id: number) => (db: Database) => {
       const { keeper } = Employee.indexes.lastName.follow({
-        database: db,
+        session: db,
         entity: Employee,
         name: "lastName",
       });

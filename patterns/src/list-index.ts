@@ -1,4 +1,5 @@
 import { deleteRows } from "./bulk-delete.ts";
+import { latest, readAt, retryWhileStale, Stale, timeLeft } from "./entities/write.ts";
 import { assertSome, definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
@@ -13,7 +14,10 @@ import {
   type ListEncodingName,
 } from "./lists/list-encoding.ts";
 import { listOf, withMember } from "./lists/queued-list.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import { assertKeyFits, type Row } from "./model/entity-rows.ts";
+import { EntryKeys, entriesOf, entryProblems, hasKey } from "./model/entry.ts";
+import type { Each } from "./model/entry-options.ts";
+import type { AnyEntity, Change, Contribution, FollowerContext } from "./model/follower.ts";
 import {
   Index,
   type IndexKind,
@@ -21,10 +25,7 @@ import {
   type ListKeeper,
   type OpenIndex,
   type Reconciled,
-} from "./model/entity-index.ts";
-import { assertKeyFits, type Row } from "./model/entity-rows.ts";
-import { type Each, EntryKeys, entriesOf, entryProblems, hasKey } from "./model/entry.ts";
-import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
+} from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import { type Properties, STRING_LENGTH_MAX, text } from "./ports/edm.ts";
@@ -35,7 +36,6 @@ import type { Saved } from "./query/query.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
-import { latest, readAt, retryWhileStale, Stale, timeLeft } from "./write.ts";
 
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
@@ -232,15 +232,15 @@ class OpenList implements ListKeeper {
    * that removes it changes the entity, whose ETag the transaction requires.
    */
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
-    const { database, entity } = this.#context;
+    const { session, entity } = this.#context;
     for (let round = 0; round < ROUNDS_MAX; round++) {
       try {
         const changes = await this.#corrections(base, hints);
         const mutations = changes.flatMap((change) => change.mutations ?? []);
-        const inTime = timeLeft(database, latest(changes), base.rowKey);
+        const inTime = timeLeft(session, latest(changes), base.rowKey);
         const isDone =
           mutations.length === 0 ||
-          (await commitIfCurrent(database, entity.table, mutations, inTime));
+          (await commitIfCurrent(session, entity.table, mutations, inTime));
         if (isDone) {
           for (const { committed } of changes) await committed?.(undefined);
           return "done";
@@ -248,7 +248,7 @@ class OpenList implements ListKeeper {
       } catch (error) {
         if (!(error instanceof Stale)) throw error;
       }
-      await database.clock.sleep(BACKOFF_MS * database.random());
+      await session.clock.sleep(BACKOFF_MS * session.random());
     }
     return "later";
   }
@@ -261,7 +261,7 @@ class OpenList implements ListKeeper {
     const desired = this.keysOf(found?.row);
     const unread = desired.filter((list) => !hasKey(hints, list));
     if (unread.length > 0) return this.#corrections(base, [...hints, ...unread]);
-    const token = this.#context.database.writeToken();
+    const token = this.#context.session.writeToken();
     const changes: Contribution[] = [];
     for (const [i, list] of hints.entries()) {
       const isMember = hasKey(desired, list);
@@ -295,19 +295,19 @@ class OpenList implements ListKeeper {
   }
 
   async drop(keep: () => Promise<void>): Promise<void> {
-    const { database, entity } = this.#context;
+    const { session, entity } = this.#context;
     for await (const { entities } of this.#allRows()) {
       for (const row of entities) {
-        await deleteRows(database, entity.table, [row], keep);
+        await deleteRows(session, entity.table, [row], keep);
         await this.#blobs?.delete(this.#blobIn(row));
       }
     }
   }
 
   #allRows(start?: Continuation): AsyncGenerator<Page> {
-    const { database, entity } = this.#context;
+    const { session, entity } = this.#context;
     const filter = entriesOf(entity.rows.typeProperty, this.#entries.tag);
-    return pagesWhere(database, entity.table, { filter }, start);
+    return pagesWhere(session, entity.table, { filter }, start);
   }
 
   get #prefix(): string {
@@ -347,7 +347,7 @@ class OpenList implements ListKeeper {
     const lower = write(row ?? list, row, ids.slice(0, half));
     const upper = write(next, undefined, ids.slice(half));
     if (lower && upper && rows.length < this.#rowsMax) {
-      const { profile } = this.#context.database;
+      const { profile } = this.#context.session;
       if (!blobs) assertKeyFits(next, profile);
       if (next.rowKey.length <= profile.rowKeyLengthMax) return { mutations: [...lower, ...upper] };
     }
@@ -364,7 +364,7 @@ class OpenList implements ListKeeper {
     token: string,
     old?: string,
   ): Promise<Contribution> {
-    const { database, name } = this.#context;
+    const { session, name } = this.#context;
     const first = ids.length > 0 ? rows.find(({ rowKey }) => rowKey === list.rowKey) : undefined;
     const others = rows.filter((row) => row !== first);
     const mutations = others.map((row) => deleteOf(row, row.etag));
@@ -375,7 +375,7 @@ class OpenList implements ListKeeper {
     }
     const committed = async () => {
       if (old === undefined)
-        database.report({ kind: "list in blob", index: name, key: list.rowKey });
+        session.report({ kind: "list in blob", index: name, key: list.rowKey });
       // If this fails, `collect` deletes it later.
       await blobs.delete(old).catch(() => undefined);
     };
@@ -398,14 +398,14 @@ class OpenList implements ListKeeper {
    * between two pages.
    */
   async #rowsOf(list: EntityKey): Promise<StoredEntity[]> {
-    const { database, entity } = this.#context;
+    const { session, entity } = this.#context;
     if (this.#rowsMax === 1) {
-      const row = await database.tables.get(entity.table, list);
+      const row = await session.tables.get(entity.table, list);
       return row ? [row] : [];
     }
     const range = { from: list.rowKey, to: endOf(list.rowKey + FURTHER) };
     const rows: StoredEntity[] = [];
-    const found = pagesOf(database, entity.table, { ...list, rows: range });
+    const found = pagesOf(session, entity.table, { ...list, rows: range });
     let pages = 0;
     for await (const { entities } of found) {
       rows.push(...entities);
@@ -415,7 +415,7 @@ class OpenList implements ListKeeper {
     // move into a blob happens at once.
     if (pages > 1) {
       const isList = ({ rowKey }: EntityKey) => rowKey === list.rowKey;
-      const now = await database.tables.get(entity.table, list);
+      const now = await session.tables.get(entity.table, list);
       if (this.#blobIn(now) !== this.#blobIn(rows.find(isList))) throw new Stale(list.rowKey);
     }
     const first = (row: StoredEntity) => this.#parse(row)[0] ?? "";
@@ -431,7 +431,7 @@ class OpenList implements ListKeeper {
   /** Retries, because the blob may be replaced after the row that names it was read. */
   async #idsIn(list: EntityKey, isMending = false): Promise<string[]> {
     const read = () => this.#read(list, isMending);
-    return (await retryWhileStale(this.#context.database, {}, read)).ids;
+    return (await retryWhileStale(this.#context.session, {}, read)).ids;
   }
 
   /**

@@ -1,15 +1,15 @@
-import type { Database } from "./database.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import type { KeyOf, Repository } from "./entities/repository.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import type { EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import type { Fields } from "./model/entity-rows.ts";
+import type { Indexes } from "./model/follower.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { Saved } from "./query/query.ts";
-import type { KeyOf, Repository } from "./repository.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
 
 /** The database of the account that a lookup row names; undefined for the database that was opened. */
-export type Locate<Entry> = (entry: Entry) => Database | undefined;
+export type Locate<Entry> = (entry: Entry) => Session | undefined;
 
 export interface Located<
   T,
@@ -41,11 +41,11 @@ export function located<
   locate: Locate<Entry>,
 ): Openable<Located<Infer<F>, P, R, I, Entry>> {
   return openable([definition.table], (home): Located<Infer<F>, P, R, I, Entry> => {
-    const opened = new Map<Database, Repository<Infer<F>, P, R, I>>();
+    const opened = new Map<Session, Repository<Infer<F>, P, R, I>>();
     const at = (entry: Entry) => {
-      const database = locate(entry) ?? home;
-      const repository = opened.get(database) ?? definition.open(database);
-      opened.set(database, repository);
+      const session = locate(entry) ?? home;
+      const repository = opened.get(session) ?? definition.open(session);
+      opened.set(session, repository);
       return repository;
     };
     const get = (entry: Entry) => at(entry).get(entry);

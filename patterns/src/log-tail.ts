@@ -1,16 +1,17 @@
 import { bulkDelete } from "./bulk-delete.ts";
-import type { Database } from "./database.ts";
+import { entity, type Infer } from "./entities/entity.ts";
+import { EntityRepository } from "./entities/repository.ts";
 import { assertBetween } from "./errors.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
+import type { AnyEntity } from "./model/follower.ts";
 import type { CheckedKey, KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { Query, Saved } from "./query/query.ts";
 import type { QueryRun } from "./query/query-run.ts";
-import { EntityRepository } from "./repository.ts";
+import type { Session } from "./store/session.ts";
 import { newestFirst } from "./store/write-token.ts";
 
 export interface LogTailOptions<
@@ -79,25 +80,25 @@ export function logTail<
       row: [k.dateDesc(options.at), k.ulid("entryId")] as KeyDeclaration,
     },
   });
-  return openable([definition.table], (database) => new OpenLog(database, definition, options.at));
+  return openable([definition.table], (session) => new OpenLog(session, definition, options.at));
 }
 
 class OpenLog {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definition: AnyEntity;
   readonly #at: string;
   readonly #rows: EntityRepository;
 
-  constructor(database: Database, definition: AnyEntity, at: string) {
-    this.#database = database;
+  constructor(session: Session, definition: AnyEntity, at: string) {
+    this.#session = session;
     this.#definition = definition;
     this.#at = at;
-    this.#rows = new EntityRepository(database, definition);
+    this.#rows = new EntityRepository(session, definition);
   }
 
   append(entry: Row): Promise<Row> {
-    const at = Object(entry)[this.#at] ?? new Date(this.#database.clock.now());
-    const entryId = newestFirst(this.#database.writeToken());
+    const at = Object(entry)[this.#at] ?? new Date(this.#session.clock.now());
+    const entryId = newestFirst(this.#session.writeToken());
     return this.#rows.insert(Object.assign({}, entry, { [this.#at]: at, entryId }));
   }
 
@@ -119,14 +120,14 @@ class OpenLog {
 
   trimBefore(stream: KeyValues, time: Date): Promise<number> {
     const { table, rows } = this.#definition;
-    return bulkDelete(this.#database, table, {
+    return bulkDelete(this.#session, table, {
       partitionKey: rows.partitionKey(stream),
       rows: rows.row.rangeOf({ [this.#at]: { lt: time } }),
     });
   }
 
   async *follow(stream: KeyValues, options: FollowOptions = {}): AsyncGenerator<Row> {
-    const { clock } = this.#database;
+    const { clock } = this.#session;
     const { from, pollMs = 1000, overlapMs = 5000, signal } = options;
     // With an interval of 0 it would poll without pause.
     assertBetween("The log", { pollMs }, 1);

@@ -39,10 +39,10 @@ export function logFiles<Entry extends Timed>(
   assertNames(`The log ${service}`, { container });
   return {
     tables: [],
-    open: (database) => {
-      const blobs = blobsOf(database);
+    open: (session) => {
+      const blobs = blobsOf(session);
       return {
-        writer: (writerOptions) => new LogWriter(database, blobs, options, writerOptions),
+        writer: (writerOptions) => new LogWriter(session, blobs, options, writerOptions),
         read: (query) => readLog(blobs, options, query),
       };
     },

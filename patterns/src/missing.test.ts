@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, entity, f, k } from "./index.ts";
 import { missing } from "./missing.ts";
-import { definitionHash } from "./model/definition-hash.ts";
+import { definitionHash } from "./model/declared-index.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { memory } from "./testing/memory.ts";

@@ -1,13 +1,12 @@
-import type { Database } from "./database.ts";
 import { assertBetween, definitionRefused, validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike } from "./keys/text.ts";
 import { textOf } from "./messages/large-message.ts";
 import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
-import type { AnyEntity } from "./model/entity.ts";
 import { type Row as Decoded, TYPE_PROPERTY } from "./model/entity-rows.ts";
 import type {
+  AnyEntity,
   Change,
   Contribution,
   Follower,
@@ -22,6 +21,7 @@ import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Handler } from "./queue-worker.ts";
 import { queuesOf } from "./store/connected-ports.ts";
+import type { Session } from "./store/session.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
 /** An entity before and after a write: both for an update, one for an insert or a delete. */
@@ -90,16 +90,16 @@ class Outbox implements Follower {
     ];
   }
 
-  follow({ database, entity }: FollowerContext): OpenFollower {
+  follow({ session, entity }: FollowerContext): OpenFollower {
     return {
       reachesOut: true,
-      prepare: (change) => this.#prepare(database, entity.table, change),
+      prepare: (change) => this.#prepare(session, entity.table, change),
     };
   }
 
-  async #prepare(database: Database, table: string, change: Change): Promise<Contribution> {
+  async #prepare(session: Session, table: string, change: Change): Promise<Contribution> {
     const { queue, message, tripwireMs = TRIPWIRE_MS } = this.#options;
-    const messages = [message(change) ?? []].flat().map((one) => messageOf(database, one));
+    const messages = [message(change) ?? []].flat().map((one) => messageOf(session, one));
     if (messages.length === 0) return {};
     const { partitionKey } = change.key;
     const rows = messages.map((message) => {
@@ -117,23 +117,23 @@ class Outbox implements Follower {
       };
       // A key of its own: message ids are the caller's, and another client may be about to delete an earlier
       // row.
-      return { partitionKey, rowKey: PREFIX + database.writeToken(), properties };
+      return { partitionKey, rowKey: PREFIX + session.writeToken(), properties };
     });
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
     const body: Replay = { table, partitionKey };
     const key = `${table} ${partitionKey}`;
-    const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
-    const tripwire = await Tripwire.sharedBy(database, change, wire, () => ({ key, body }));
+    const commitByMs = session.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
+    const tripwire = await Tripwire.sharedBy(session, change, wire, () => ({ key, body }));
     return {
       mutations: rows.map((row) => ({ kind: "insert", ...row })),
       commitByMs,
       committed: async () => {
         try {
-          for (const row of rows) await send(database, table, row);
+          for (const row of rows) await send(session, table, row);
           await tripwire.done(true);
         } catch (error) {
           const index = `${table}.outbox`;
-          database.report({ kind: "left behind", index, key: partitionKey, error });
+          session.report({ kind: "left behind", index, key: partitionKey, error });
         }
       },
     };
@@ -144,19 +144,19 @@ class Outbox implements Follower {
 export function outboxReplay(): Handler {
   return {
     kind: KIND,
-    async handle({ body }, { database }) {
+    async handle({ body }, { database: session }) {
       // We sent it ourselves; the handler's kind says so.
       const { table, partitionKey } = body as Replay;
       const range = { partitionKey, rows: within(PREFIX) };
       const failures = new Map<string, unknown>();
-      for await (const { entities } of pagesOf(database, table, range)) {
+      for await (const { entities } of pagesOf(session, table, range)) {
         for (const row of entities) {
           // A row that other software wrote here is not a message.
           if (row.properties[TYPE_PROPERTY]?.value !== TYPE) continue;
           const { queue } = letterIn(row);
           // After a failure, further messages to that queue wait for the next attempt.
           if (failures.has(queue)) continue;
-          await send(database, table, row).catch((error) => failures.set(queue, error));
+          await send(session, table, row).catch((error) => failures.set(queue, error));
         }
       }
       for (const error of failures.values()) throw error;
@@ -167,10 +167,10 @@ export function outboxReplay(): Handler {
 type Row = EntityKey & Pick<StoredEntity, "properties">;
 
 /** Sends first and deletes second: a crash in between sends it twice, the other order could lose it. */
-async function send(database: Database, table: string, row: Row): Promise<void> {
+async function send(session: Session, table: string, row: Row): Promise<void> {
   const { queue, message } = letterIn(row);
-  await queuesOf(database).send(queue, textOf(message));
-  await unlessRefused(database.tables.commit(table, [deleteOf(row)]), 404);
+  await queuesOf(session).send(queue, textOf(message));
+  await unlessRefused(session.tables.commit(table, [deleteOf(row)]), 404);
 }
 
 /** As it was committed: only we write such rows. */

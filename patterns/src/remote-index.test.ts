@@ -6,7 +6,7 @@ import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { controlledIndexes } from "./index-states.ts";
-import { keepsRows } from "./model/entity-index.ts";
+import { keepsRows } from "./model/follower.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
@@ -481,7 +481,7 @@ describe("a remote index", () => {
 async function scrub(db: Database, backend: Memory, definition: typeof Employee): Promise<void> {
   backend.clock.advance(2 * MINUTE);
   for (const [name, index] of Object.entries(definition.indexes)) {
-    const { keeper } = index.follow({ database: db, entity: definition, name });
+    const { keeper } = index.follow({ session: db, entity: definition, name });
     assert.ok(keepsRows(keeper));
     const { entities } = await backend.tables.query(keeper.table, {});
     for (const entry of entities) {

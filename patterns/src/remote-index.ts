@@ -2,17 +2,11 @@ import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { type KeyValues, namedTwice } from "./keys/key-shape.ts";
 import { REPAIR_QUEUE, requestRepair } from "./messages/repair-order.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { project, type Row, selected } from "./model/entity-rows.ts";
-import {
-  BASE_PARTITION_KEY,
-  BASE_ROW_KEY,
-  entryProblems,
-  hasKey,
-  segmentsOf,
-} from "./model/entry.ts";
-import type { FollowerContext } from "./model/follower.ts";
+import { BASE_PARTITION_KEY, BASE_ROW_KEY, entryProblems, hasKey } from "./model/entry.ts";
+import { segmentsOf } from "./model/entry-options.ts";
+import type { AnyEntity, FollowerContext } from "./model/follower.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
@@ -133,10 +127,10 @@ class OpenRemote {
   }
 
   #source(isVerified: boolean): QuerySource {
-    const { database, entity, name, readable } = this.#context;
+    const { session, entity, name, readable } = this.#context;
     const { table, rows } = this.#entries;
     return {
-      database,
+      session,
       table,
       fields: entity.rows.fields,
       ...(readable && { readable }),

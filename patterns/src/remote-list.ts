@@ -1,5 +1,4 @@
 import { deleteRows } from "./bulk-delete.ts";
-import type { Database } from "./database.ts";
 import { assertSome, definitionRefused } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
@@ -12,18 +11,18 @@ import {
   type QueuedListOptions,
   withMember,
 } from "./lists/queued-list.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
-import type { FollowerContext } from "./model/follower.ts";
+import type { AnyEntity, FollowerContext } from "./model/follower.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import { type Properties, STRING_LENGTH_MAX, text } from "./ports/edm.ts";
+import type { Filter } from "./ports/filter.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import type { Filter } from "./query/filter.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
+import type { Session } from "./store/session.ts";
 import { tokenBehind, tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
@@ -106,7 +105,7 @@ type ListRowsOptions = Pick<
  */
 class ListRows implements ListStore {
   readonly suffixLength = FURTHER.length + TOKEN_LENGTH;
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #entries: EntryKeys;
   readonly #property: string;
   readonly #lengthMax: number;
@@ -114,11 +113,11 @@ class ListRows implements ListStore {
   readonly #filter: Filter;
 
   constructor(
-    { database, entity }: FollowerContext,
+    { session, entity }: FollowerContext,
     entries: EntryKeys,
     { property, lengthMax = STRING_LENGTH_MAX }: ListRowsOptions,
   ) {
-    this.#database = database;
+    this.#session = session;
     this.#entries = entries;
     this.#property = property;
     this.#lengthMax = lengthMax;
@@ -164,7 +163,7 @@ class ListRows implements ListStore {
     const [middle = ""] = rest.split("\n", 1);
     const { partitionKey, rowKey } = part.key;
     const [stem, own = ""] = rowKey.split(FURTHER);
-    const next = tokenBehind(own, this.#database.writeToken());
+    const next = tokenBehind(own, this.#session.writeToken());
     const key = { partitionKey, rowKey: stem + FURTHER + next };
     const upper = { key, stored: undefined, from: middle, to: part.to };
     return [this.#write(part, content.slice(0, end), middle), this.#write(upper, rest, part.to)];
@@ -200,27 +199,27 @@ class ListRows implements ListStore {
 
   #marks({ stored }: Part): Properties {
     return this.#entries.marks(
-      tokensAfter(this.#database.writeToken(), tokensOf(stored?.properties)),
+      tokensAfter(this.#session.writeToken(), tokensOf(stored?.properties)),
     );
   }
 
   async #get(list: EntityKey): Promise<Part> {
     const key = keyOf(list);
-    return partOf(key, await this.#database.tables.get(this.#entries.table, key));
+    return partOf(key, await this.#session.tables.get(this.#entries.table, key));
   }
 
   /** The rows that follow the first, in key order. */
   async #further({ partitionKey, rowKey }: EntityKey, select?: readonly string[]): Promise<Part[]> {
     const range = { partitionKey, rows: within(rowKey + FURTHER) };
     const parts: Part[] = [];
-    for await (const { entities } of pagesOf(this.#database, this.#entries.table, range, select)) {
+    for await (const { entities } of pagesOf(this.#session, this.#entries.table, range, select)) {
       for (const stored of entities) parts.push(partOf(stored, stored));
     }
     return parts;
   }
 
   async *all(start?: Continuation) {
-    const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter }, start);
+    const all = pagesWhere(this.#session, this.#entries.table, { filter: this.#filter }, start);
     for await (const { entities, continuation } of all) {
       for (const [i, stored] of entities.entries()) {
         const { partitionKey, rowKey } = stored;
@@ -233,9 +232,9 @@ class ListRows implements ListStore {
   }
 
   async drop(keep: () => Promise<void>): Promise<void> {
-    const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter });
+    const all = pagesWhere(this.#session, this.#entries.table, { filter: this.#filter });
     for await (const { entities } of all) {
-      await deleteRows(this.#database, this.#entries.table, entities, keep);
+      await deleteRows(this.#session, this.#entries.table, entities, keep);
     }
   }
 
@@ -244,7 +243,7 @@ class ListRows implements ListStore {
   }
 
   async #commit(mutations: readonly Mutation[]): Promise<boolean> {
-    return (await commitIfCurrent(this.#database, this.#entries.table, mutations)) !== undefined;
+    return (await commitIfCurrent(this.#session, this.#entries.table, mutations)) !== undefined;
   }
 }
 

@@ -1,4 +1,6 @@
-import type { Database } from "./database.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import { EntityRepository, type KeyOf } from "./entities/repository.ts";
+import { retryWhileStale, Stale } from "./entities/write.ts";
 import {
   assertBetween,
   assertSome,
@@ -9,18 +11,16 @@ import {
 import { type KeyDeclaration, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { decodeIsoDate, encodeIsoDate, type TimeUnit, UNIT_LENGTH } from "./keys/time.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { tableProblems } from "./model/storage-name.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
-import { EntityRepository, type KeyOf } from "./repository.ts";
 import { DAY_MS, HOUR_MS } from "./store/clock.ts";
-import { retryWhileStale, Stale } from "./write.ts";
+import type { Session } from "./store/session.ts";
 
 export interface RotationOptions<At> {
   /** The date field that determines a row's table; the row key begins with it. */
@@ -98,7 +98,7 @@ export function rotating<
   assertBetween("The rotation", { graceMs }, 0, GRACE_MAX_MS, definitionRefused);
   const problem = problemOf(definition, options);
   if (problem) throw definitionRefused("The rotation", definition.name, problem);
-  return openable([], (database) => new OpenRotation(database, definition, options));
+  return openable([], (session) => new OpenRotation(session, definition, options));
 }
 
 type Definition = AnyEntity & {
@@ -120,13 +120,13 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
 }
 
 class OpenRotation {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definition: Definition;
   readonly #options: RotationOptions<string>;
   readonly #isDescending: boolean;
 
-  constructor(database: Database, definition: Definition, options: RotationOptions<string>) {
-    this.#database = database;
+  constructor(session: Session, definition: Definition, options: RotationOptions<string>) {
+    this.#session = session;
     this.#definition = definition;
     this.#options = options;
     this.#isDescending = definition.rows.row.segments[0]!.descending;
@@ -156,7 +156,7 @@ class OpenRotation {
    * start over.
    */
   #insertOnce(table: string, entity: Row): Promise<Row> {
-    return retryWhileStale(this.#database, {}, async () => {
+    return retryWhileStale(this.#session, {}, async () => {
       if (await this.get(entity)) throw this.#taken(entity);
       const row = await this.#insertInto(table, entity);
       if (!(await this.#find(entity, table))) return row;
@@ -248,14 +248,14 @@ class OpenRotation {
     const wanted = Array.from({ length: ahead + 1 }, (_, i) => this.#name(this.#period(i)));
     const created = wanted.filter((table) => !there.includes(table));
     for (const table of created) await this.#create(table);
-    for (const table of dropped) await this.#database.tables.deleteTable(table);
+    for (const table of dropped) await this.#session.tables.deleteTable(table);
     return { created, dropped };
   }
 
   async periods(): Promise<Period[]> {
     const prefix = this.#definition.table;
     const periods: Period[] = [];
-    const { tables } = this.#database;
+    const { tables } = this.#session;
     // ":" is the character after the digits.
     const range = { from: prefix, to: `${prefix}:` };
     for await (const { names } of pages((next: From<string>) =>
@@ -289,7 +289,7 @@ class OpenRotation {
   }
 
   async dropPeriod(time: Date): Promise<boolean> {
-    return this.#database.tables.deleteTable(this.#tableAt(time));
+    return this.#session.tables.deleteTable(this.#tableAt(time));
   }
 
   /** Undefined for a name that is not one of our tables. */
@@ -304,18 +304,18 @@ class OpenRotation {
   async #create(table: string): Promise<void> {
     for (const waitMs of [...BEING_DELETED_WAITS_MS, undefined]) {
       try {
-        await this.#database.tables.createTable(table);
+        await this.#session.tables.createTable(table);
         return;
       } catch (error) {
         const isHeld = isRefusal(error, 409) && error.code === "TableBeingDeleted";
         if (!isHeld || waitMs === undefined) throw error;
-        await this.#database.clock.sleep(waitMs);
+        await this.#session.clock.sleep(waitMs);
       }
     }
   }
 
   #rowsOf(table: string): EntityRepository {
-    return new EntityRepository(this.#database, this.#definition.in(table));
+    return new EntityRepository(this.#session, this.#definition.in(table));
   }
 
   #tableOf(row: Row): string {
@@ -335,7 +335,7 @@ class OpenRotation {
   /** The first instant of the period `count` units from now. */
   #period(count: number, offsetMs = 0): Date {
     const { unit } = this.#options;
-    const now = new Date(this.#database.clock.now() + offsetMs);
+    const now = new Date(this.#session.clock.now() + offsetMs);
     const start = decodeIsoDate(encodeIsoDate(now, unit));
     if (unit === "day" || unit === "hour") {
       return new Date(start.getTime() + count * UNIT_MS[unit]);

@@ -8,18 +8,11 @@ import { assertKeyFits } from "./model/entity-rows.ts";
 import { assertNames, assertTable } from "./model/storage-name.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
-import { queuesOf } from "./store/connected-ports.ts";
-import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
 
-/** A value that can be stored between steps. */
-export type Json =
-  | string
-  | number
-  | boolean
-  | null
-  | undefined
-  | readonly Json[]
-  | { readonly [name: string]: Json };
+export type { Json } from "./store/json-row.ts";
+
+import { queuesOf } from "./store/connected-ports.ts";
+import { type Json, type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
 
 export interface StepContext<Input, Results> {
   readonly input: Input;

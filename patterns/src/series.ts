@@ -1,15 +1,16 @@
-import type { Database } from "./database.ts";
+import { entity, type Infer } from "./entities/entity.ts";
+import { EntityRepository, type KeyOf } from "./entities/repository.ts";
+import { retryWhileStale, Stale, type WriteOptions } from "./entities/write.ts";
 import { assertSome, definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
+import type { AnyEntity } from "./model/follower.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import { EntityRepository, type KeyOf } from "./repository.ts";
-import { retryWhileStale, Stale, type WriteOptions } from "./write.ts";
+import type { Session } from "./store/session.ts";
 
 /** The points of a series: `name_00`, `name_01`, … */
 export interface Slots<Value> {
@@ -101,7 +102,7 @@ export function series<
       },
     }),
   );
-  return openable([name], (database) => new OpenSeries(database, definitions, points));
+  return openable([name], (session) => new OpenSeries(session, definitions, points));
 }
 
 function withLiteral(key: KeyDeclaration, literal: string): KeyDeclaration {
@@ -117,13 +118,13 @@ function pad(index: number, count: number): string {
 }
 
 class OpenSeries {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #rows: readonly EntityRepository[];
   readonly #points: readonly string[];
 
-  constructor(database: Database, definitions: readonly AnyEntity[], points: readonly string[]) {
-    this.#database = database;
-    this.#rows = definitions.map((definition) => new EntityRepository(database, definition));
+  constructor(session: Session, definitions: readonly AnyEntity[], points: readonly string[]) {
+    this.#session = session;
+    this.#rows = definitions.map((definition) => new EntityRepository(session, definition));
     this.#points = points;
   }
 
@@ -140,11 +141,11 @@ class OpenSeries {
     if (typeof delta !== "number" && typeof delta !== "bigint") {
       throw validationFailed("The series", "delta", `${delta} is not a number`);
     }
-    const writer = options.writer ?? Math.floor(this.#database.random() * this.#rows.length);
+    const writer = options.writer ?? Math.floor(this.#session.random() * this.#rows.length);
     const rows = this.#rows[writer];
     if (!rows) throw validationFailed("The series", "writer", `there is no writer ${writer}`);
     const change = (current: Row) => ({ [point]: sum(current[point], delta) });
-    await retryWhileStale(this.#database, options, async () => {
+    await retryWhileStale(this.#session, options, async () => {
       try {
         return await rows.update(key, change, options);
       } catch (error) {

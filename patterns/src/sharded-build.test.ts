@@ -6,7 +6,7 @@ import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
-import { definitionHash } from "./model/definition-hash.ts";
+import { definitionHash } from "./model/declared-index.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import type { Continuation } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";

@@ -1,4 +1,3 @@
-import type { Database } from "./database.ts";
 import { assertSome, isTableError, validationFailed } from "./errors.ts";
 import {
   BUILD_ENTITIES_PER_SECOND,
@@ -26,14 +25,15 @@ import {
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import { padded } from "./keys/number.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import type { AnyEntity } from "./model/follower.ts";
+import { and, bound } from "./ports/filter.ts";
 import { deleteOf, keyOf } from "./ports/mutation.ts";
 import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
-import { and, bound } from "./query/filter.ts";
 import { pagesOf } from "./query/pages.ts";
 import { type JsonRow, jsonRow, type Known, knownIn, writeJson } from "./store/json-row.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
 
 export interface ShardedBuildOptions {
   /**
@@ -99,12 +99,12 @@ const MARKS_PER_SHARD_MAX = 64;
  * @throws validation-failed when the index is in no state to be built, or is being built without shards.
  */
 export async function buildInShards(
-  database: Database,
+  session: Session,
   entity: AnyEntity,
   name: string,
   { signal, ...options }: ShardedBuildOptions = {},
 ): Promise<BuildProgress> {
-  return new ShardedBuild(database.until(signal), entity, name, options).run();
+  return new ShardedBuild(session.until(signal), entity, name, options).run();
 }
 
 class ShardedBuild {
@@ -120,7 +120,7 @@ class ShardedBuild {
   #hasBegun = false;
 
   constructor(
-    database: Database,
+    session: Session,
     entity: AnyEntity,
     name: string,
     {
@@ -130,9 +130,9 @@ class ShardedBuild {
       onProgress,
     }: ShardedBuildOptions,
   ) {
-    this.#index = managedIndex(database.until(this.#failed.signal), entity, name);
+    this.#index = managedIndex(session.until(this.#failed.signal), entity, name);
     this.#prefix = `${this.#index.control.key}!`;
-    this.#pace = new Pace(database.clock, rate);
+    this.#pace = new Pace(session.clock, rate);
     assertSome("The build", { shards, parallel }, validationFailed, SHARDS_MAX);
     this.#shardsMax = shards;
     this.#parallel = parallel;
@@ -153,7 +153,7 @@ class ShardedBuild {
 
   /** Does the next step. @returns everything that was built, once nothing is left to do. */
   async #goOn(): Promise<BuildProgress | undefined> {
-    const { clock } = this.#index.database;
+    const { clock } = this.#index.session;
     const { control, row } = await readToBuild(this.#index.control);
     const { state, build, shards } = control;
     // Retired while this process was building it.
@@ -189,7 +189,7 @@ class ShardedBuild {
 
   /** Moves a `disabled` index on until there are shards to work on, or until another process has done so. */
   async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
-    const { clock } = this.#index.database;
+    const { clock } = this.#index.session;
     const { state, shards, ownedUntilMs = 0 } = control;
     if (state !== "disabled" && state !== "writeonly")
       throw stateRefused(this.#index.control, state, "built");
@@ -198,7 +198,7 @@ class ShardedBuild {
       const how = "it is being built without shards, or retired";
       throw validationFailed(`${this.#index.control}`, "build", how);
     }
-    const plan = this.#index.database.writeToken();
+    const plan = this.#index.session.writeToken();
     let known = row;
     let keptAtMs = 0;
     const keep = async () => {
@@ -238,7 +238,7 @@ class ShardedBuild {
     let count = 0;
     let last: string | undefined;
     const all = { rows: within(rows.row.prefix) };
-    for await (const { entities } of pagesOf(this.#index.database, table, all, [
+    for await (const { entities } of pagesOf(this.#index.session, table, all, [
       rows.typeProperty,
     ])) {
       for (const { partitionKey, properties } of entities) {
@@ -267,7 +267,7 @@ class ShardedBuild {
 
   /** Works on a shard, unless another process has it or takes it over. */
   async #work(shard: KnownShard): Promise<void> {
-    const { clock } = this.#index.database;
+    const { clock } = this.#index.session;
     const save = async (change: Partial<Shard>) => {
       const ownedUntilMs = clock.now() + OWNER_MS;
       const next = { ...shard.known.value, ownedUntilMs, ...change };
@@ -308,7 +308,7 @@ class ShardedBuild {
     const found: KnownShard[] = [];
     const rows = within(`${this.#prefix}${plan}!`);
     const range = { partitionKey: PARTITION, rows };
-    for await (const { entities } of pagesOf(this.#index.database, CONTROL_TABLE, range)) {
+    for await (const { entities } of pagesOf(this.#index.session, CONTROL_TABLE, range)) {
       for (const stored of entities)
         found.push({ key: keyOf(stored), known: knownIn(stored, PROPERTY) });
     }
@@ -319,9 +319,9 @@ class ShardedBuild {
   async #drop(plan: string): Promise<void> {
     const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
     const range = { partitionKey: PARTITION, rows };
-    for await (const { entities } of pagesOf(this.#index.database, CONTROL_TABLE, range)) {
+    for await (const { entities } of pagesOf(this.#index.session, CONTROL_TABLE, range)) {
       await mapBounded(entities, LOOKUPS_AT_ONCE, (row) =>
-        unlessRefused(this.#index.database.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
+        unlessRefused(this.#index.session.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
       );
     }
   }
@@ -346,7 +346,7 @@ class ShardedBuild {
   }
 
   #rowOf(key: EntityKey): JsonRow<Shard> {
-    return jsonRow(this.#index.database, CONTROL_TABLE, key, PROPERTY);
+    return jsonRow(this.#index.session, CONTROL_TABLE, key, PROPERTY);
   }
 }
 

@@ -3,9 +3,9 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
-import type { PageRead } from "./query/query.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import type { Layer } from "./store/layer.ts";
+import type { PageRead } from "./store/page-read.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
@@ -202,7 +202,7 @@ describe("a sibling index", () => {
         : undefined,
     );
     const racing = connect({ ...backend, ...intercept(backend, changed) });
-    const context = { database: racing, entity: Employee, name: "email" };
+    const context = { session: racing, entity: Employee, name: "email" };
     const { keeper } = Employee.indexes.email!.follow(context);
     const base = { partitionKey: "Sales", rowKey: "empid_000223" };
     assert.equal(await keeper?.reconcile(base, []), "later");
@@ -221,7 +221,7 @@ describe("a sibling index", () => {
     };
     const database = connect({ ...backend, ...intercept(backend, inserting) });
     const { keeper } = Employee.indexes.email!.follow({
-      database,
+      session: database,
       entity: Employee,
       name: "email",
     });
@@ -237,7 +237,7 @@ describe("a sibling index", () => {
     await employees.insert(jones);
     await employees.insert({ ...jones, id: 7, email: "seven@contoso.com" });
     const before = await rowKeys(backend);
-    const context = { database: db, entity: Employee, name: "email" };
+    const context = { session: db, entity: Employee, name: "email" };
     const { keeper } = Employee.indexes.email!.follow(context);
     const at = (rowKey: string) => ({ partitionKey: "Sales", rowKey });
     for (const id of ["000007", "000008"]) {

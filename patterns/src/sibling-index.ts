@@ -1,13 +1,6 @@
+import { readAt } from "./entities/write.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import {
-  type EntryKeeper,
-  Index,
-  type IndexKind,
-  type OpenIndex,
-  type Reconciled,
-} from "./model/entity-index.ts";
 import {
   assertEntityFits,
   project,
@@ -15,14 +8,22 @@ import {
   selected,
   type Unknown,
 } from "./model/entity-rows.ts";
+import { BASE_ROW_KEY, EntryRows, entryProblems, valueTaken } from "./model/entry.ts";
+import type { EntryOptions } from "./model/entry-options.ts";
+import type {
+  AnyEntity,
+  Change,
+  Contribution,
+  FollowerContext,
+  Snapshot,
+} from "./model/follower.ts";
 import {
-  BASE_ROW_KEY,
-  type EntryOptions,
-  EntryRows,
-  entryProblems,
-  valueTaken,
-} from "./model/entry.ts";
-import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
+  type EntryKeeper,
+  Index,
+  type IndexKind,
+  type OpenIndex,
+  type Reconciled,
+} from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, mergeNothing, writeOver } from "./ports/mutation.ts";
@@ -31,7 +32,6 @@ import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
-import { readAt } from "./write.ts";
 
 export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean>
   extends EntryOptions {
@@ -134,10 +134,10 @@ class OpenSibling implements EntryKeeper {
   }
 
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
-    const { database } = this.#context;
+    const { session } = this.#context;
     for (let round = 0; round < ROUNDS_MAX; round++) {
       const { mutations, outcome } = await this.#corrections(base, hints);
-      const isDone = mutations.length === 0 || commitIfCurrent(database, this.table, mutations);
+      const isDone = mutations.length === 0 || commitIfCurrent(session, this.table, mutations);
       if (await isDone) return outcome;
     }
     return "later";
@@ -152,8 +152,8 @@ class OpenSibling implements EntryKeeper {
     { partitionKey, rowKey }: EntityKey,
     hints: readonly EntityKey[],
   ): Promise<{ readonly mutations: readonly Mutation[]; readonly outcome: Reconciled }> {
-    const { database, entity } = this.#context;
-    const read = (rowKey: string) => database.tables.get(this.table, { partitionKey, rowKey });
+    const { session, entity } = this.#context;
+    const read = (rowKey: string) => session.tables.get(this.table, { partitionKey, rowKey });
     const entries = new Map<string, StoredEntity | undefined>();
     for (const hint of hints) entries.set(hint.rowKey, await read(hint.rowKey));
     const stored = await read(rowKey);
@@ -220,7 +220,7 @@ class OpenSibling implements EntryKeeper {
     const owners = await Promise.all(
       rowKeys.map(async (rowKey) => {
         if (isOwn) return key.rowKey;
-        const entry = await this.#context.database.tables.get(this.table, { ...key, rowKey });
+        const entry = await this.#context.session.tables.get(this.table, { ...key, rowKey });
         return entry && (this.#baseKey(entry) ?? entry).rowKey;
       }),
     );
@@ -236,11 +236,11 @@ class OpenSibling implements EntryKeeper {
   }
 
   #entriesAsSource(): QuerySource {
-    const { database, entity, readable } = this.#context;
+    const { session, entity, readable } = this.#context;
     const { rows, table } = entity;
     const entries = this.#entries;
     return {
-      database,
+      session,
       ...(readable && { readable }),
       table,
       fields: rows.fields,
@@ -289,7 +289,7 @@ class OpenSibling implements EntryKeeper {
 
   async #explain(mutation: Mutation): Promise<Error | "retry" | undefined> {
     if (mutation.kind !== "insert") return undefined;
-    const entry = await this.#context.database.tables.get(this.table, keyOf(mutation));
+    const entry = await this.#context.session.tables.get(this.table, keyOf(mutation));
     if (!entry) return "retry";
     const { partitionKey, rowKey, properties } = entry;
     const owner = { partitionKey, rowKey: String(properties[BASE_ROW_KEY]?.value ?? rowKey) };

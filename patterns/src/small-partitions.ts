@@ -1,17 +1,17 @@
-import type { Database } from "./database.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
+import { EntityRepository } from "./entities/repository.ts";
 import { assertSome, definitionRefused, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import { type Fields, project, type Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import { and, type Filter } from "./query/filter.ts";
-import { matches } from "./query/filter-match.ts";
+import { and, type Filter } from "./ports/filter.ts";
+import { matches } from "./ports/filter-match.ts";
 import type { Columns, Condition, Explanation, Saved } from "./query/query.ts";
 import type { QueryRun } from "./query/query-run.ts";
-import { EntityRepository } from "./repository.ts";
+import type { Session } from "./store/session.ts";
 
 export interface SmallPartitionsOptions {
   /** The maximum number of rows in a range, 1 to 999: as many as one request returns. */
@@ -50,15 +50,15 @@ export function smallPartitions<
   { maxRows }: SmallPartitionsOptions,
 ): Openable<SmallPartitions<Infer<F>, P, R>> {
   assertSome(definition.name, { maxRows }, definitionRefused, ROWS_MAX);
-  return openable([definition.table], (database) => {
-    const rows = new EntityRepository(database, definition);
-    const whole = { database, definition, maxRows };
+  return openable([definition.table], (session) => {
+    const rows = new EntityRepository(session, definition);
+    const whole = { session, definition, maxRows };
     return { range: (query: KeyValues) => new SmallRun(whole, rows.range(query)) };
   });
 }
 
 interface Whole {
-  readonly database: Database;
+  readonly session: Session;
   readonly definition: AnyEntity;
   readonly maxRows: number;
 }
@@ -93,7 +93,7 @@ class SmallRun {
   }
 
   async all(): Promise<Row[]> {
-    const { database, definition, maxRows } = this.#whole;
+    const { session, definition, maxRows } = this.#whole;
     const all = await this.#range.limit(maxRows + 1).all();
     if (all.length > maxRows) {
       const { filter } = this.explain();
@@ -109,7 +109,7 @@ class SmallRun {
     const meets = (row: Row) =>
       !condition ||
       matches(condition, {
-        ...rows.key(row, database.profile),
+        ...rows.key(row, session.profile),
         etag: "",
         properties: rows.properties(row),
       });

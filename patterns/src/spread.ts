@@ -1,12 +1,13 @@
-import type { Database } from "./database.ts";
+import { entity, type Infer } from "./entities/entity.ts";
+import { commitSteps, openEntity, timeLeft } from "./entities/write.ts";
 import { assertSome, definitionRefused, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
+import type { AnyEntity } from "./model/follower.ts";
 import type { CheckedKey, KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { EntityKey, Page, StoredEntity } from "./ports/tables.ts";
@@ -15,7 +16,7 @@ import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
 import { isFresh } from "./store/clock.ts";
 import { type JsonRow, jsonRow, mustWriteJson, readJson } from "./store/json-row.ts";
-import { commitSteps, openEntity, timeLeft } from "./write.ts";
+import type { Session } from "./store/session.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
   readonly fields: F;
@@ -82,11 +83,11 @@ export function spread<
       row: [k.date(options.at), k.str("entryId")] as KeyDeclaration,
     },
   });
-  return openable([name], (database) => new OpenSpread(database, definition, options.at, buckets));
+  return openable([name], (session) => new OpenSpread(session, definition, options.at, buckets));
 }
 
 class OpenSpread {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definition: AnyEntity;
   readonly #at: string;
   /** For streams that never grew. */
@@ -96,8 +97,8 @@ class OpenSpread {
     { readonly readAtMs: number; settings: Promise<readonly Setting[]> }
   >();
 
-  constructor(database: Database, definition: AnyEntity, at: string, buckets: number) {
-    this.#database = database;
+  constructor(session: Session, definition: AnyEntity, at: string, buckets: number) {
+    this.#session = session;
     this.#definition = definition;
     this.#at = at;
     this.#first = [[Number.MIN_SAFE_INTEGER, buckets]];
@@ -106,17 +107,17 @@ class OpenSpread {
   async append(entry: Row): Promise<Row> {
     const { rows, table } = this.#definition;
     const row: Record<string, unknown> = Object.assign({}, entry);
-    row.entryId ??= this.#database.writeToken();
+    row.entryId ??= this.#session.writeToken();
     await rows.validate(row);
-    const aheadMs = Number(row[this.#at]) - this.#database.clock.now();
+    const aheadMs = Number(row[this.#at]) - this.#session.clock.now();
     if (aheadMs > AHEAD_MAX_MS) {
       const message = `the time is ${Math.round(aheadMs / 1000)} s ahead of the clock; at most 30 are allowed`;
       throw validationFailed(table, this.#at, message);
     }
     const key = await this.#key(row);
-    const token = this.#database.writeToken();
+    const token = this.#session.writeToken();
     const properties = rows.encode(row, token);
-    const open = openEntity(this.#database, this.#definition);
+    const open = openEntity(this.#session, this.#definition);
     const lead = { kind: "insert", ...key, properties } as const;
     const change = { key, token, after: row };
     const [etag = ""] = await commitSteps([{ open, lead, change }]);
@@ -125,7 +126,7 @@ class OpenSpread {
 
   async get(key: KeyValues): Promise<Row | undefined> {
     const { rows, table } = this.#definition;
-    const stored = await this.#database.tables.get(table, await this.#key(key));
+    const stored = await this.#session.tables.get(table, await this.#key(key));
     return stored && this.#decode(stored, rows.partitionKey(key));
   }
 
@@ -188,17 +189,17 @@ class OpenSpread {
     const { table, rows } = this.#definition;
     const stream = rows.partitionKey(query);
     const row = this.#settingRow(stream);
-    assertKeyFits(row.key, this.#database.profile);
+    assertKeyFits(row.key, this.#session.profile);
     const known = await readJson(row);
     const settings = known?.value ?? this.#first;
     const [fromMs, buckets] = settings.at(-1)!;
-    const now = this.#database.clock.now();
+    const now = this.#session.clock.now();
     if (fromMs > now) {
       throw validationFailed(table, "buckets", `a change to ${buckets} is already pending`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
     // Written later, it would reach some writers after the first entry that it applies to.
-    const inTime = timeLeft(this.#database, now + GROWTH_WRITE_MS, SETTING_ROW);
+    const inTime = timeLeft(this.#session, now + GROWTH_WRITE_MS, SETTING_ROW);
     const lost = "Another process is changing the number of buckets.";
     await mustWriteJson(row, next, known, lost, undefined, inTime);
     this.#settings.delete(stream);
@@ -207,7 +208,7 @@ class OpenSpread {
 
   async *#inOrder(partitionKey: string, query: KeyValues & Interval): AsyncGenerator<Page> {
     const pages = this.#pagesOf(partitionKey, query);
-    if (this.#database.profile.ordered) return yield* pages;
+    if (this.#session.profile.ordered) return yield* pages;
     const entities: StoredEntity[] = [];
     for await (const page of pages) entities.push(...page.entities);
     yield { entities: entities.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1)) };
@@ -216,7 +217,7 @@ class OpenSpread {
   #pagesOf(partitionKey: string, { from, to }: Interval): AsyncGenerator<Page> {
     const { rows, table } = this.#definition;
     const range = rows.row.rangeOf({ [this.#at]: { gte: from, lt: to } });
-    return pagesOf(this.#database, table, { partitionKey, rows: range });
+    return pagesOf(this.#session, table, { partitionKey, rows: range });
   }
 
   #decode(stored: StoredEntity, stream: string): Row | undefined {
@@ -227,13 +228,13 @@ class OpenSpread {
   async #key(values: Row): Promise<EntityKey> {
     const { partitionKey: stream, rowKey } = this.#definition.rows.key(
       values,
-      this.#database.profile,
+      this.#session.profile,
     );
     const time = Number(values[this.#at]);
     const [, buckets] = (await this.#settingsOf(stream)).findLast(([fromMs]) => fromMs <= time)!;
     const bucket = bucketOf(String(values.entryId), buckets);
     const key = { partitionKey: this.#partition(bucket, stream), rowKey };
-    assertKeyFits(key, this.#database.profile);
+    assertKeyFits(key, this.#session.profile);
     return key;
   }
 
@@ -251,7 +252,7 @@ class OpenSpread {
   }
 
   #settingsOf(stream: string): Promise<readonly Setting[]> {
-    const { clock } = this.#database;
+    const { clock } = this.#session;
     const known = this.#settings.get(stream);
     if (known && isFresh(clock, known.readAtMs, SETTING_KEPT_MS)) return known.settings;
     if (this.#settings.size >= STREAMS_REMEMBERED_MAX) this.#settings.clear();
@@ -264,7 +265,7 @@ class OpenSpread {
 
   #settingRow(stream: string): JsonRow<readonly Setting[]> {
     const key = { partitionKey: this.#partition(SETTING_ROW, stream), rowKey: SETTING_ROW };
-    return jsonRow(this.#database, this.#definition.table, key, SETTING);
+    return jsonRow(this.#session, this.#definition.table, key, SETTING);
   }
 
   #partition(bucket: string, stream: string): string {

@@ -1,10 +1,10 @@
+import type { EntityDefinition } from "./entities/entity.ts";
 import { assertBetween, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { isOneRow } from "./keys/key-range.ts";
 import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity, EntityDefinition } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import { assertBinds, type Fields, partitionKeyOf } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { base64Of, bytesOf } from "./ports/edm.ts";
 import { DAY_MS, HOUR_MS } from "./store/clock.ts";

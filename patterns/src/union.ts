@@ -1,10 +1,9 @@
-import type { Database } from "./database.ts";
+import type { EntityDefinition, Infer } from "./entities/entity.ts";
 import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
 import { assertBinds, type Fields, type Row } from "./model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { Properties } from "./ports/edm.ts";
@@ -13,6 +12,7 @@ import { isRefusal } from "./ports/port-error.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import type { Query } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
+import type { Session } from "./store/session.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 
 type AnyDefinition = AnyEntity & { readonly infer: unknown };
@@ -58,7 +58,7 @@ export function union<const D extends readonly AnyDefinition[]>(
   if (!first || message) {
     throw definitionRefused("The union", "definitions", message ?? "");
   }
-  return openable([first.table], (database) => new OpenUnion(database, definitions));
+  return openable([first.table], (session) => new OpenUnion(session, definitions));
 }
 
 /** Narrows a row to the entity of one definition. */
@@ -88,12 +88,12 @@ function decodeKind(definitions: readonly AnyEntity[], stored: StoredEntity): Ro
 }
 
 class OpenUnion {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definitions: readonly AnyEntity[];
   readonly #first: AnyEntity;
 
-  constructor(database: Database, definitions: readonly AnyEntity[]) {
-    this.#database = database;
+  constructor(session: Session, definitions: readonly AnyEntity[]) {
+    this.#session = session;
     this.#definitions = definitions;
     this.#first = definitions[0]!;
   }
@@ -114,12 +114,12 @@ class OpenUnion {
       throw validationFailed(raw.rowKey, expected, "the row has no such property");
     }
     const { partitionKey, rowKey, etag } = raw;
-    const tokens = text(tokensAfter(this.#database.writeToken(), tokensOf(raw.properties)));
+    const tokens = text(tokensAfter(this.#session.writeToken(), tokensOf(raw.properties)));
     const change = { ...properties, [WRITE_TOKENS]: tokens };
     const key = { partitionKey, rowKey };
     const merge = { kind: "merge", ...key, ifMatch: etag, properties: change } as const;
     try {
-      await this.#database.tables.commit(this.#first.table, [merge]);
+      await this.#session.tables.commit(this.#first.table, [merge]);
     } catch (cause) {
       if (!isRefusal(cause, 404, 412)) throw cause;
       const message = `${rowKey} changed since it was read.`;
@@ -130,7 +130,7 @@ class OpenUnion {
   #source(): QuerySource {
     const all = this.#definitions;
     return {
-      database: this.#database,
+      session: this.#session,
       table: this.#first.table,
       fields: Object.assign({}, ...all.map(({ rows }) => rows.fields)),
       notComparable: (field) => all.map(({ rows }) => rows.notComparable(field)).find(Boolean),

@@ -1,18 +1,17 @@
 import { batch } from "./batch.ts";
-import type { Database } from "./database.ts";
 import { assertBetween, validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type BuildProgress, CONTROL_TABLE, NOTHING_BUILT } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import type { Follower, Snapshot } from "./model/follower.ts";
+import type { AnyEntity, Follower, Snapshot } from "./model/follower.ts";
 import type { Properties } from "./ports/edm.ts";
+import { inRange } from "./ports/filter.ts";
 import { keyOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
-import { inRange } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import type { Session } from "./store/session.ts";
 import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
 
@@ -38,24 +37,24 @@ const GRACE_MS = 60_000;
  * @throws conflict when two rebuilds run at once.
  */
 export async function rebuildView(
-  database: Database,
+  session: Session,
   view: AnyView & Follower,
   source: AnyEntity,
   { signal, ...options }: RebuildOptions = {},
 ): Promise<BuildProgress> {
-  if (signal) return rebuildView(database.until(signal), view, source, options);
+  if (signal) return rebuildView(session.until(signal), view, source, options);
   const { graceMs = GRACE_MS, rate = Number.POSITIVE_INFINITY, onProgress } = options;
   assertBetween("The work", { graceMs }, 0);
-  const { tables, clock } = database;
+  const { tables, clock } = session;
   const { name } = view;
   if (!Object.values(source.followers).includes(view)) {
     throw validationFailed(name, "source", `${source.name} does not declare it`);
   }
   const pace = new Pace(clock, rate);
   await tables.createTable(CONTROL_TABLE);
-  let known = await readState(database, name);
+  let known = await readState(session, name);
   const save = async (state: ViewState) => {
-    known = await writeState(database, name, { ...known, state });
+    known = await writeState(session, name, { ...known, state });
   };
   const retire = async ({ retiring, ...state }: ViewState) => {
     if (retiring === undefined) return;
@@ -71,11 +70,11 @@ export async function rebuildView(
   await tables.createTable(table);
   if (known.state.building === undefined) await save({ readable, building });
 
-  const projector = new ViewProjector(database, view, source);
+  const projector = new ViewProjector(session, view, source);
   const filter = inRange(undefined, within(source.rows.row.prefix));
   let { done = 0, written = 0 } = known.state;
   let progress: BuildProgress = NOTHING_BUILT;
-  const pages = pagesWhere(database, source.table, { filter }, known.state.cursor);
+  const pages = pagesWhere(session, source.table, { filter }, known.state.cursor);
   for await (const { entities, continuation } of pages) {
     const waitMs = pace.waitMs();
     if (waitMs > 0) await clock.sleep(waitMs);
@@ -85,7 +84,7 @@ export async function rebuildView(
     });
     pace.begin(sources.length);
     done += sources.length;
-    written += await insertRows(database, projector, table, sources);
+    written += await insertRows(session, projector, table, sources);
     progress = { ...NOTHING_BUILT, done, written, ...(continuation && { cursor: continuation }) };
     if (continuation) await save({ readable, building, ...progress });
     onProgress?.(progress);
@@ -97,7 +96,7 @@ export async function rebuildView(
 
 /** Inserts the rows of these sources; rows that exist are reconciled instead. @returns how many there are. */
 async function insertRows(
-  database: Database,
+  session: Session,
   projector: ViewProjector,
   table: string,
   sources: readonly Snapshot[],
@@ -108,7 +107,7 @@ async function insertRows(
       made.push({ base: keyOf(stored), key, properties: await projector.contentOf(key, stored) });
     }
   }
-  const results = await batch(database, (plan) => {
+  const results = await batch(session, (plan) => {
     for (const { key, properties } of made)
       plan.mutate(table, { kind: "insert", ...key, properties });
   });

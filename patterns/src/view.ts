@@ -1,11 +1,17 @@
-import type { Database } from "./database.ts";
+import { entity, type Infer } from "./entities/entity.ts";
+import { EntityRepository, type Repository } from "./entities/repository.ts";
 import { definitionRefused, validationFailed } from "./errors.ts";
 import { CONTROL_TABLE } from "./indexes/control.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { parseMessage } from "./messages/large-message.ts";
-import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { EntityRows, Fields, Row } from "./model/entity-rows.ts";
-import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
+import type {
+  AnyEntity,
+  Change,
+  Follower,
+  FollowerContext,
+  OpenFollower,
+} from "./model/follower.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import type { Openable } from "./model/openable.ts";
 import { assertTable } from "./model/storage-name.ts";
@@ -14,9 +20,9 @@ import { printKey } from "./ports/mutation.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import type { Handler } from "./queue-worker.ts";
-import { EntityRepository, type Repository } from "./repository.ts";
 import { isFresh } from "./store/clock.ts";
 import { queuesOf } from "./store/connected-ports.ts";
+import type { Session } from "./store/session.ts";
 import { ViewProjector } from "./views/view-projector.ts";
 import { partitionOf, readState, tableOf, type ViewState } from "./views/view-state.ts";
 
@@ -141,7 +147,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   }
 
   follow(context: FollowerContext): OpenFollower {
-    const projector = new ViewProjector(context.database, this, context.entity);
+    const projector = new ViewProjector(context.session, this, context.entity);
     const message = ({ before, after, key }: Pick<Change, "key" | "before" | "after">) => {
       if (this.#print(before?.row) === this.#print(after)) return undefined;
       const rows = [...projector.rowsOf(before?.row), ...projector.rowsOf(after)];
@@ -159,22 +165,22 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     return outbox({ queue: this.queue, message }).follow(context);
   }
 
-  open(database: Database): OpenView<Rows> {
+  open(session: Session): OpenView<Rows> {
     let known: { readonly rows: EntityRepository; readonly readAtMs: number } | undefined;
     return {
       current: async () => {
-        if (!known || !isFresh(database.clock, known.readAtMs, GENERATION_KEPT_MS)) {
-          const readAtMs = database.clock.now();
-          const { state, row } = await readState(database, this.name);
+        if (!known || !isFresh(session.clock, known.readAtMs, GENERATION_KEPT_MS)) {
+          const readAtMs = session.clock.now();
+          const { state, row } = await readState(session, this.name);
           const table = tableOf(this.name, state.readable);
-          if (!row) await database.tables.createTable(table);
+          if (!row) await session.tables.createTable(table);
           const definition = { ...this.#definition, table };
-          known = { rows: new EntityRepository(database, definition), readAtMs };
+          known = { rows: new EntityRepository(session, definition), readAtMs };
         }
         // The repository's rows follow the declaration that the type was inferred from.
         return known.rows as Rows;
       },
-      status: () => this.#status(database),
+      status: () => this.#status(session),
     };
   }
 
@@ -188,18 +194,18 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     return JSON.stringify(source ? this.project(source).map(shown) : []);
   }
 
-  async #status(database: Database): Promise<ViewStatus> {
+  async #status(session: Session): Promise<ViewStatus> {
     const [{ state }, checkpoint, waiting] = await Promise.all([
-      readState(database, this.name),
-      unlessRefused(database.tables.get(CONTROL_TABLE, checkpointOf(this.name)), 404),
-      queuesOf(database).peek(this.queue, PEEK_MAX),
+      readState(session, this.name),
+      unlessRefused(session.tables.get(CONTROL_TABLE, checkpointOf(this.name)), 404),
+      queuesOf(session).peek(this.queue, PEEK_MAX),
     ]);
     const times = waiting.flatMap(({ text }) => {
       const message = parseMessage(text);
       const isOurs = message?.kind === KIND && (message.body as ViewUpdate).view === this.name;
       return isOurs ? [Date.parse(message.at)] : [];
     });
-    const now = database.clock.now();
+    const now = session.clock.now();
     const applied = checkpoint?.properties[APPLIED]?.value;
     return {
       generation: state.readable,
@@ -215,7 +221,7 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
   const checkpoints = new Map<string, number>();
   return {
     kind: KIND,
-    async handle({ at, body }, { database }) {
+    async handle({ at, body }, { database: session }) {
       // We sent it ourselves; the handler's kind says so.
       const { view: name, entity: sourceName, table, base, keys } = body as ViewUpdate;
       const source = definitions.find((one) => one.name === sourceName && one.table === table);
@@ -228,35 +234,35 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
           `${name} of ${sourceName} is unknown to this worker`,
         );
       }
-      const projector = new ViewProjector(database, target, source);
-      await inEveryGeneration(database, name, async (rows) => {
+      const projector = new ViewProjector(session, target, source);
+      await inEveryGeneration(session, name, async (rows) => {
         for (const key of keys) await projector.reconcile(rows, base, key);
       });
-      const now = database.clock.now();
+      const now = session.clock.now();
       if (now - (checkpoints.get(name) ?? 0) < CHECKPOINT_MS) return;
       checkpoints.set(name, now);
-      await writeCheckpoint(database, name, at);
+      await writeCheckpoint(session, name, at);
     },
   };
 }
 
 /** Runs `work` on the table of every generation that is read or built, and creates missing tables. */
 async function inEveryGeneration(
-  database: Database,
+  session: Session,
   name: string,
   work: (table: string) => Promise<void>,
 ): Promise<void> {
   for (let tries = 1; ; tries++) {
-    const { state } = await readState(database, name);
+    const { state } = await readState(session, name);
     try {
       for (const generation of generationsOf(state)) await work(tableOf(name, generation));
       return;
     } catch (error) {
       if (!isRefusal(error, 404) || tries === TRIES_MAX) throw error;
       // Not created yet, or dropped since the state was read.
-      const latest = await readState(database, name);
+      const latest = await readState(session, name);
       for (const generation of generationsOf(latest.state)) {
-        await database.tables.createTable(tableOf(name, generation));
+        await session.tables.createTable(tableOf(name, generation));
       }
     }
   }
@@ -266,12 +272,12 @@ function generationsOf({ readable, building }: ViewState): number[] {
   return building === undefined ? [readable] : [readable, building];
 }
 
-async function writeCheckpoint(database: Database, view: string, at: string): Promise<void> {
+async function writeCheckpoint(session: Session, view: string, at: string): Promise<void> {
   const properties = { [APPLIED]: { type: "DateTime", value: at } } as const;
   const mutation = { kind: "insertOrReplace", ...checkpointOf(view), properties } as const;
-  const write = () => database.tables.commit(CONTROL_TABLE, [mutation]);
+  const write = () => session.tables.commit(CONTROL_TABLE, [mutation]);
   if (await unlessRefused(write(), 404)) return;
-  await database.tables.createTable(CONTROL_TABLE);
+  await session.tables.createTable(CONTROL_TABLE);
   await write();
 }
 

@@ -1,10 +1,10 @@
 import { text } from "./ports/edm.ts";
+import { type Filter, printFilter } from "./ports/filter.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, Page } from "./ports/tables.ts";
-import { type Filter, printFilter } from "./query/filter.ts";
-import type { PageRead } from "./query/query.ts";
 import { type Clock, systemClock } from "./store/clock.ts";
 import { type Layer, mutationsOf, type PortCall } from "./store/layer.ts";
+import type { PageRead } from "./store/page-read.ts";
 
 /** A sign, at run time, that a design does not fit its use. */
 export type Warning =

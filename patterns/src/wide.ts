@@ -1,28 +1,5 @@
-import type { Database } from "./database.ts";
-import { definitionRefused, tableError, validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import { within } from "./keys/key-range.ts";
-import type { KeyValues } from "./keys/key-shape.ts";
-import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
-import {
-  assertEntityFits,
-  assertKeyFits,
-  EntityRows,
-  type Fields,
-  type Row,
-  TYPE_PROPERTY,
-} from "./model/entity-rows.ts";
-import type { CheckedKey } from "./model/key-query.ts";
-import { type Openable, openable } from "./model/openable.ts";
-import { type EdmValue, text } from "./ports/edm.ts";
-import { deleteOf } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
-import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import { pagesOf } from "./query/pages.ts";
-import type { Saved } from "./query/query.ts";
-import type { Changes, KeyOf } from "./repository.ts";
-import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+import { entity, type Infer } from "./entities/entity.ts";
+import type { Changes, KeyOf } from "./entities/repository.ts";
 import {
   commitSteps,
   NEWER_VERSION_MESSAGE,
@@ -31,7 +8,31 @@ import {
   Stale,
   type WriteOptions,
   withContribution,
-} from "./write.ts";
+} from "./entities/write.ts";
+import { definitionRefused, tableError, validationFailed } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { within } from "./keys/key-range.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
+import {
+  assertEntityFits,
+  assertKeyFits,
+  EntityRows,
+  type Fields,
+  type Row,
+  TYPE_PROPERTY,
+} from "./model/entity-rows.ts";
+import type { AnyEntity } from "./model/follower.ts";
+import type { CheckedKey } from "./model/key-query.ts";
+import { type Openable, openable } from "./model/openable.ts";
+import { type EdmValue, text } from "./ports/edm.ts";
+import { deleteOf } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { pagesOf } from "./query/pages.ts";
+import type { Saved } from "./query/query.ts";
+import type { Session } from "./store/session.ts";
+import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 
 export interface WideOptions<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration> {
   readonly version: number;
@@ -95,16 +96,16 @@ export function wide<
     });
   }
   const definition: AnyEntity = { name, table: name, rows, indexes: {}, followers: {} };
-  return openable([name], (database) => new OpenWide(database, definition, parts));
+  return openable([name], (session) => new OpenWide(session, definition, parts));
 }
 
 class OpenWide {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #definition: AnyEntity;
   readonly #parts: readonly (readonly string[])[];
 
-  constructor(database: Database, definition: AnyEntity, parts: readonly (readonly string[])[]) {
-    this.#database = database;
+  constructor(session: Session, definition: AnyEntity, parts: readonly (readonly string[])[]) {
+    this.#session = session;
     this.#definition = definition;
     this.#parts = parts;
   }
@@ -169,7 +170,7 @@ class OpenWide {
     const change = merge(part, rows.properties(fields, given));
     try {
       // The first part's ETag guards the whole entity, so it changes with every part.
-      await this.#database.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
+      await this.#session.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
       return true;
     } catch (error) {
       if (isRefusalInside(error, 404)) return false;
@@ -182,7 +183,7 @@ class OpenWide {
     if (before && rows.isNewer(before.properties)) {
       throw validationFailed(before.rowKey, "version", NEWER_VERSION_MESSAGE);
     }
-    const token = this.#database.writeToken();
+    const token = this.#session.writeToken();
     const mark = text(`${this.#parts.length}:${token}`);
     const [first, ...others] = this.#parts.map((names, part) => {
       const key = this.#keyOf(entity, part);
@@ -206,7 +207,7 @@ class OpenWide {
   }
 
   async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
-    const open = openEntity(this.#database, this.#definition);
+    const open = openEntity(this.#session, this.#definition);
     const change = { key: lead, token: "" };
     await commitSteps([
       withContribution({ open, lead, change, isUpsert: true }, { mutations: others }),
@@ -215,7 +216,7 @@ class OpenWide {
 
   #first(key: KeyValues): Promise<StoredEntity | undefined> {
     const select = [PARTS, WRITE_TOKENS, TYPE_PROPERTY];
-    return this.#database.tables.get(this.#definition.table, this.#keyOf(key, 0), { select });
+    return this.#session.tables.get(this.#definition.table, this.#keyOf(key, 0), { select });
   }
 
   async #partsOf(first: EntityKey): Promise<Map<number, StoredEntity>> {
@@ -223,7 +224,7 @@ class OpenWide {
     const prefix = rowKey.slice(0, -2);
     const found = new Map<number, StoredEntity>();
     const range = { partitionKey, rows: within(prefix) };
-    for await (const { entities } of pagesOf(this.#database, this.#definition.table, range)) {
+    for await (const { entities } of pagesOf(this.#session, this.#definition.table, range)) {
       for (const stored of entities) {
         const part = stored.rowKey.slice(prefix.length);
         const isPart = this.#definition.rows.versionOf(stored.properties) !== undefined;
@@ -250,9 +251,9 @@ class OpenWide {
 
   #keyOf(values: KeyValues, part: number): EntityKey {
     const { rows } = this.#definition;
-    const { partitionKey, rowKey } = rows.key(values, this.#database.profile);
+    const { partitionKey, rowKey } = rows.key(values, this.#session.profile);
     const key = { partitionKey, rowKey: rowKey + rows.row.separator + padded(part + 1, 2) };
-    assertKeyFits(key, this.#database.profile);
+    assertKeyFits(key, this.#session.profile);
     return key;
   }
 
@@ -266,7 +267,7 @@ class OpenWide {
   }
 
   #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
-    return retryWhileStale(this.#database, options, attempt);
+    return retryWhileStale(this.#session, options, attempt);
   }
 }
 

@@ -9,7 +9,7 @@ import { connect, entity, f, k } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { batch } from "@rowhouse/patterns/batch";
 import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
-import { and, compare, inRange } from "@rowhouse/patterns/query/filter";
+import { and, compare, inRange } from "@rowhouse/patterns/ports/filter";
 import { memory } from "@rowhouse/patterns/testing";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";

@@ -1,7 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Segment } from "@rowhouse/patterns/keys/key";
 import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 import type { Openable } from "@rowhouse/patterns/model/openable";
 import type { Explanation } from "@rowhouse/patterns/query/query";
 

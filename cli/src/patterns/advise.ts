@@ -1,7 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Advice } from "@rowhouse/patterns/advise";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Row } from "@rowhouse/patterns/model/entity-rows";
+import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 import type { Openable } from "@rowhouse/patterns/model/openable";
 import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 import { optionsOf } from "./record.ts";

@@ -1,6 +1,6 @@
 import type { Database } from "@rowhouse/patterns";
 import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 
 /** How a partition key spreads the load. */
 export interface Heat {

@@ -1,7 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
 import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
 import type { BuildProgress } from "@rowhouse/patterns/indexes/control";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, countOf, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
@@ -265,7 +265,7 @@ export async function retireIndex(work: IndexWork, name: string): Promise<Outcom
 /** Undefined for an index that is always written with its entities and needs no life cycle. */
 async function lifeCycle({ schema, database }: IndexWork, { entity }: Target, index: string) {
   const { indexLifeCycle } = await schema.library.load("@rowhouse/patterns/index-life-cycle");
-  const keeper = entity.indexes[index]?.follow({ database, entity, name: index }).keeper;
+  const keeper = entity.indexes[index]?.follow({ session: database, entity, name: index }).keeper;
   return keeper && indexLifeCycle(database, entity, index);
 }
 

@@ -1,5 +1,5 @@
 import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 import type { Finding } from "./finding.ts";
 import { heatOf } from "./heat.ts";
 import { describeKey, kindOf, optionsOf } from "./record.ts";

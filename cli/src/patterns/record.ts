@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { KeyPart, Segment } from "@rowhouse/patterns/keys/key";
 import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/entity";
-import type { Index } from "@rowhouse/patterns/model/entity-index";
+import type { AnyEntity, Index } from "@rowhouse/patterns/model/follower";
 
 /** How an entity is stored, in a form that changes only if the stored rows do. */
 export interface EntityRecord {

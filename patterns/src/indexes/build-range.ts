@@ -1,8 +1,8 @@
 import { isTableError, validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
+import { and, type Filter, inRange } from "../ports/filter.ts";
 import { printKey } from "../ports/mutation.ts";
 import type { EntityKey } from "../ports/tables.ts";
-import { and, type Filter, inRange } from "../query/filter.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
 import { mapBounded } from "../store/limit.ts";
@@ -47,11 +47,11 @@ export async function buildRange(
   progress: BuildProgress,
 ): Promise<BuildProgress> {
   const { index, pace, save } = range;
-  const { database, entity, keeper } = index;
+  const { session, entity, keeper } = index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
   const confirm = () => save(progress);
-  await waiting(database.clock, pace.waitMs(), confirm);
-  const pages = pagesWhere(database, entity.table, { filter, top: PAGE_ROWS_MAX }, progress.cursor);
+  await waiting(session.clock, pace.waitMs(), confirm);
+  const pages = pagesWhere(session, entity.table, { filter, top: PAGE_ROWS_MAX }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
       const row = entity.rows.decode(stored);
@@ -67,7 +67,7 @@ export async function buildRange(
       ...(continuation && { cursor: continuation }),
     };
     await save(progress);
-    if (continuation) await waiting(database.clock, pace.waitMs(), confirm);
+    if (continuation) await waiting(session.clock, pace.waitMs(), confirm);
   }
   return progress;
 }
@@ -103,7 +103,7 @@ export function recordedOf(duplicates: readonly string[]): string[] {
  * @returns the number of entries written, and the entities whose value belongs to another.
  */
 async function reconciled(
-  { database: { clock }, keeper }: ManagedIndex,
+  { session: { clock }, keeper }: ManagedIndex,
   bases: readonly { readonly stored: EntityKey; readonly keys: readonly EntityKey[] }[],
   pace: Pace,
   confirm: () => Promise<unknown>,

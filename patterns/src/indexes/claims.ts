@@ -1,5 +1,5 @@
-import { keepsRows } from "../model/entity-index.ts";
 import { ageOf, entriesOf } from "../model/entry.ts";
+import { keepsRows } from "../model/follower.ts";
 import { keyOf } from "../ports/mutation.ts";
 import type { Continuation, EntityKey } from "../ports/tables.ts";
 import { pagesWhere } from "../query/pages.ts";
@@ -24,7 +24,7 @@ export const LIST_MEMBER_AGE_MS = Number.POSITIVE_INFINITY;
 
 /** The claims of all entries of an index, from the continuation of an earlier call. */
 export async function* claimsIn(
-  { database, entity, keeper }: ManagedIndex,
+  { session, entity, keeper }: ManagedIndex,
   from?: Continuation,
 ): AsyncGenerator<PageOfClaims> {
   if (!keepsRows(keeper)) {
@@ -34,7 +34,7 @@ export async function* claimsIn(
     return;
   }
   const filter = entriesOf(entity.rows.typeProperty, keeper.tag);
-  const pages = pagesWhere(database, keeper.table, { filter, top: PAGE_ROWS_MAX }, from);
+  const pages = pagesWhere(session, keeper.table, { filter, top: PAGE_ROWS_MAX }, from);
   for await (const { entities, continuation } of pages) {
     const claims = entities.flatMap((row) => {
       const base = keeper.baseOf(row);

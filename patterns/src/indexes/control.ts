@@ -1,9 +1,8 @@
-import type { Database } from "../database.ts";
 import { validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
-import { definitionHash } from "../model/definition-hash.ts";
-import type { AnyEntity } from "../model/entity.ts";
-import { type EntryKeeper, keeperIn, keepsRows, type ListKeeper } from "../model/entity-index.ts";
+import { declaredIndex } from "../model/declared-index.ts";
+import type { AnyEntity } from "../model/follower.ts";
+import { type EntryKeeper, keeperIn, keepsRows, type ListKeeper } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
@@ -19,6 +18,7 @@ import {
 } from "../store/json-row.ts";
 import type { ByMs } from "../store/layer.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
+import type { DeclaredIndex, IndexState, Session } from "../store/session.ts";
 
 /**
  * The state of an index, in its control row:
@@ -47,7 +47,7 @@ import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
  * changed. A crashed one leaves the row: a build is continued from `build` or its shards, a retirement is repeated. A retirement
  * owns the `disabled` index until its last entry is deleted.
  */
-export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
+export type { IndexState } from "../store/session.ts";
 
 export const CONTROL_TABLE = "rhcontrol";
 const PARTITION = "index";
@@ -108,7 +108,7 @@ export function widthOf(keeper: EntryKeeper | ListKeeper): number {
 
 /** An index that is built, checked, repaired or removed, with its entries and its control row. */
 export interface ManagedIndex {
-  readonly database: Database;
+  readonly session: Session;
   readonly entity: AnyEntity;
   readonly name: string;
   readonly keeper: EntryKeeper | ListKeeper;
@@ -116,10 +116,16 @@ export interface ManagedIndex {
 }
 
 /** @throws validation-failed when it has no entries of its own. */
-export function managedIndex(database: Database, entity: AnyEntity, name: string): ManagedIndex {
-  const keeper = keeperIn(database, entity, name);
+export function managedIndex(session: Session, entity: AnyEntity, name: string): ManagedIndex {
+  const keeper = keeperIn(session, entity, name);
   if (!keeper) throw validationFailed(entity.name, name, "is not an index that can be built");
-  return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
+  return {
+    session,
+    entity,
+    name,
+    keeper,
+    control: new IndexControl(session, declaredIndex(entity, name)),
+  };
 }
 
 /**
@@ -127,8 +133,8 @@ export function managedIndex(database: Database, entity: AnyEntity, name: string
  * never find entries written after it.
  */
 export function withDeadline(index: ManagedIndex, byMs: ByMs): ManagedIndex {
-  const { database, entity, name } = index;
-  return { ...index, keeper: managedIndex(database.inTime(byMs), entity, name).keeper };
+  const { session, entity, name } = index;
+  return { ...index, keeper: managedIndex(session.inTime(byMs), entity, name).keeper };
 }
 
 /**
@@ -138,7 +144,7 @@ export function withDeadline(index: ManagedIndex, byMs: ByMs): ManagedIndex {
  * @throws validation-failed once the index is being retired: it cannot be `done` then.
  */
 export function permittedUntil(
-  { control, database: { clock } }: ManagedIndex,
+  { control, session: { clock } }: ManagedIndex,
   done: string,
   confirm?: () => Promise<unknown>,
 ): () => Promise<number> {
@@ -166,9 +172,9 @@ export function permittedUntil(
  * Done before the index is `writeonly`, when all writers use its tables: a retirement may have dropped one, or
  * it was never created.
  */
-export async function createIndexTables({ database, entity, name }: ManagedIndex): Promise<void> {
+export async function createIndexTables({ session, entity, name }: ManagedIndex): Promise<void> {
   const { [name]: index } = entity.indexes;
-  if (index) await database.createTables(index);
+  await Promise.all(index?.tables.map((table) => session.tables.createTable(table)) ?? []);
 }
 
 /** How long work belongs to its owner after the owner last confirmed it. */
@@ -185,23 +191,23 @@ export function isOwnershipEnding(clock: Clock, ownedUntilMs = 0): boolean {
  * one. So only one of them is in use at a time, and none is built before the entries of the others are gone.
  */
 export class IndexControl {
-  readonly #database: Database;
-  readonly #index: string;
-  readonly #name: string;
-  readonly key: string;
+  readonly #session: Session;
+  readonly #index: DeclaredIndex;
 
-  constructor(database: Database, entity: AnyEntity, name: string) {
-    this.#database = database;
-    this.#index = `${entity.name}.${name}`;
-    this.#name = `${entity.table}.${this.#index}@`;
-    this.key = this.#name + definitionHash(entity, name);
+  constructor(session: Session, index: DeclaredIndex) {
+    this.#session = session;
+    this.#index = index;
+  }
+
+  get key(): string {
+    return this.#index.key;
   }
 
   async find(): Promise<Registered> {
-    const range = { partitionKey: PARTITION, rows: within(this.#name) };
+    const range = { partitionKey: PARTITION, rows: within(this.#index.name) };
     const all = new Map<string, Known<Control>>();
     const read = async () => {
-      for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+      for await (const { entities } of pagesOf(this.#session, CONTROL_TABLE, range)) {
         for (const stored of entities) all.set(stored.rowKey, knownIn(stored, PROPERTY));
       }
     };
@@ -227,11 +233,11 @@ export class IndexControl {
 
   /** The row of this definition, or of another. */
   row(rowKey: string): JsonRow<Control> {
-    return jsonRow(this.#database, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
+    return jsonRow(this.#session, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
   }
 
   toString(): string {
-    return this.#index;
+    return this.#index.label;
   }
 }
 
@@ -262,7 +268,7 @@ export function stateRefused(index: IndexControl, state: IndexState, done: strin
  * that know this one do not maintain the entries of the others.
  * @throws conflict when another process was faster.
  */
-export async function register({ tables, clock }: Database, index: IndexControl): Promise<void> {
+export async function register({ tables, clock }: Session, index: IndexControl): Promise<void> {
   await tables.createTable(CONTROL_TABLE);
   let found = await index.find();
   if (!found.row && found.others.some(hasEntries)) {

@@ -1,16 +1,16 @@
 import type { FollowerContext } from "../model/follower.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { blobsOf } from "../store/connected-ports.ts";
-import { PointedBlobs } from "../store/pointed-blobs.ts";
+import { PointedBlobs } from "./pointed-blobs.ts";
 import { membersIn } from "./queued-list.ts";
 
 /** Immutable blobs, each holding a list with one id per line, named by the property of a row. */
 export class ListBlobs extends PointedBlobs {
   /** @throws unsupported-by-profile where the database was connected without blobs. */
-  constructor({ database, entity, name }: FollowerContext, property: string, container: string) {
+  constructor({ session, entity, name }: FollowerContext, property: string, container: string) {
     const { table, name: owner } = entity;
-    blobsOf(database);
-    super(database, { container, table, property, owner, name });
+    blobsOf(session);
+    super(session, { container, table, property, owner, name });
   }
 
   /** Undefined for a blob that is gone. */

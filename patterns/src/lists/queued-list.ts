@@ -1,3 +1,4 @@
+import { readAt } from "../entities/write.ts";
 import type { KeyValues } from "../keys/key-shape.ts";
 import {
   REPAIR_QUEUE,
@@ -5,15 +6,23 @@ import {
   reportLeftBehind,
   requestRepair,
 } from "../messages/repair-order.ts";
-import type { Index, Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
-import { type Each, EntryKeys, hasKey } from "../model/entry.ts";
-import type { Change, Contribution, FollowerContext } from "../model/follower.ts";
+import { EntryKeys, hasKey } from "../model/entry.ts";
+import type { Each } from "../model/entry-options.ts";
+import type {
+  Change,
+  Contribution,
+  FollowerContext,
+  Index,
+  Listed,
+  ListKeeper,
+  OpenIndex,
+  Reconciled,
+} from "../model/follower.ts";
 import type { Continuation, EntityKey } from "../ports/tables.ts";
 import type { Saved } from "../query/query.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
-import { readAt } from "../write.ts";
 
 /** The options of lists that are outside their members' partition. */
 export interface QueuedListOptions {
@@ -100,7 +109,7 @@ export class QueuedList implements ListKeeper {
     const keys = this.#entries.keysOf(row);
     for (const { partitionKey, rowKey } of keys) {
       const longest = rowKey.padEnd(rowKey.length + this.#store.suffixLength);
-      assertKeyFits({ partitionKey, rowKey: longest }, this.#context.database.profile);
+      assertKeyFits({ partitionKey, rowKey: longest }, this.#context.session.profile);
     }
     return keys;
   }
@@ -112,9 +121,9 @@ export class QueuedList implements ListKeeper {
     const isListed = !before || tokensOf(before.stored.properties) !== undefined;
     const isSame = [...old, ...next].every((key) => hasKey(old, key) && hasKey(next, key));
     if (isSame && (isListed || next.length === 0)) return {};
-    const { database } = this.#context;
+    const { session } = this.#context;
     // A message that is handled before the commit finds nothing to do and is deleted.
-    const commitByMs = database.clock.now() + DEADLINE_MS;
+    const commitByMs = session.clock.now() + DEADLINE_MS;
     const wire = { queue: this.#queue, delayMs: TRIPWIRE_MS };
     const tripwire = await repairTripwire(this.#context, change, wire);
     return {
@@ -160,7 +169,7 @@ export class QueuedList implements ListKeeper {
       // A worker for a later change of the entity may have read a list before we wrote it.
       const now = await readAt(this.#context, base);
       if (results.every(Boolean) && now?.stored.etag === found?.stored.etag) return "done";
-      const { clock, random } = this.#context.database;
+      const { clock, random } = this.#context.session;
       await clock.sleep(BACKOFF_MS * random());
     }
     return "later";

@@ -325,7 +325,7 @@ describe("lists maintained by a worker", () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones(1, "Smith"));
     for (const name of NAMES) {
-      const { keeper } = Employee.indexes[name].follow({ database: db, entity: Employee, name });
+      const { keeper } = Employee.indexes[name].follow({ session: db, entity: Employee, name });
       const base = { partitionKey: "Sales", rowKey: "empid_000001" };
       assert.equal(await keeper?.reconcile(base, keeper.keysOf(jones(1, "Jones"))), "done");
       assert.deepEqual(await listsIn(backend, name), new Map());

@@ -1,4 +1,4 @@
-import type { Json } from "../saga.ts";
+import type { Json } from "../store/json-row.ts";
 
 /** A log entry: something that happened at a time. */
 export interface Timed {

@@ -1,8 +1,8 @@
-import type { Database } from "../database.ts";
 import { assertBetween, validationFailed } from "../errors.ts";
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { concatenated } from "../ports/edm.ts";
 import { isRefusal } from "../ports/port-error.ts";
+import type { Session } from "../store/session.ts";
 import {
   fileName,
   filesOf,
@@ -73,7 +73,7 @@ const TRIES_MAX = 10;
  * stored first the next time; nothing is dropped and nothing is stored twice.
  */
 export class LogWriter<Entry extends Timed> {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #blobs: BlobsPort;
   readonly #log: LogDeclaration<Entry>;
   readonly #isEach: boolean;
@@ -95,15 +95,15 @@ export class LogWriter<Entry extends Timed> {
   #isFlushDue = false;
 
   constructor(
-    database: Database,
+    session: Session,
     blobs: BlobsPort,
     log: LogDeclaration<Entry>,
     options: LogWriterOptions = {},
   ) {
-    this.#database = database;
+    this.#session = session;
     this.#blobs = blobs;
     this.#log = log;
-    this.#token = database.writeToken();
+    this.#token = session.writeToken();
     const { flush = {}, file = {}, durability, highWaterBytes = HIGH_WATER_BYTES } = options;
     const { bytes = FLUSH_BYTES, records = FLUSH_RECORDS, ms = FLUSH_MS } = flush;
     const { bytes: fileBytes = FILE_BYTES, blocks = FILE_BLOCKS } = file;
@@ -175,7 +175,7 @@ export class LogWriter<Entry extends Timed> {
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     this.#flushUnasked(
-      this.#database.clock.alarm(this.#limits.ms, this.#closed.signal).then(() => {
+      this.#session.clock.alarm(this.#limits.ms, this.#closed.signal).then(() => {
         this.#isFlushDue = false;
         return this.flush();
       }),
@@ -192,7 +192,7 @@ export class LogWriter<Entry extends Timed> {
 
   #report(error: unknown): void {
     const what = `writing to ${this.#log.container}/${this.#log.service}`;
-    this.#database.report({ kind: "background failure", what, error });
+    this.#session.report({ kind: "background failure", what, error });
   }
 
   /** The number of the first record that is not stored yet. */

@@ -1,7 +1,7 @@
-import type { Database } from "../database.ts";
 import { assertBetween, assertSome, validationFailed } from "../errors.ts";
 import type { MessageReceipt } from "../ports/queues.ts";
 import { blobsOf, queuesOf } from "../store/connected-ports.ts";
+import type { Session } from "../store/session.ts";
 import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./message.ts";
 
 export interface SendMessageOptions {
@@ -23,7 +23,7 @@ const MESSAGE_BYTES_MAX = 48 * 1024;
  * without queues, or without blobs where they are needed.
  */
 export async function sendMessage(
-  database: Database,
+  session: Session,
   queue: string,
   message: NewMessage,
   { largeBodies: container, ...options }: SendMessageOptions = {},
@@ -31,17 +31,17 @@ export async function sendMessage(
   const { delayMs = 0, timeToLiveS = 1 } = options;
   assertBetween("The message", { delayMs }, 0, HIDDEN_MS_MAX);
   assertSome("The message", { timeToLiveS });
-  const queues = queuesOf(database);
-  const whole = messageOf(database, message);
+  const queues = queuesOf(session);
+  const whole = messageOf(session, message);
   if (container === undefined || excessOf(whole) <= 0) {
     return queues.send(queue, textOf(whole), options);
   }
   // Message ids are the caller's, so the blob has a name of its own: a worker that has finished another message
   // with this id deletes that one's body.
-  const name = database.writeToken();
+  const name = session.writeToken();
   const { body, ...pointer } = { ...whole, blob: { container, name } };
   const content = new TextEncoder().encode(JSON.stringify(body));
-  await blobsOf(database).put(container, name, content, { contentType: "application/json" });
+  await blobsOf(session).put(container, name, content, { contentType: "application/json" });
   return queues.send(queue, JSON.stringify(pointer), options);
 }
 
@@ -69,10 +69,10 @@ export function parseMessage(text: string): Message | undefined {
 }
 
 /** The message with its body, wherever that is stored. */
-export async function withBody(database: Database, message: Message): Promise<Message> {
+export async function withBody(session: Session, message: Message): Promise<Message> {
   if (!message.blob) return message;
   const { container, name } = message.blob;
-  const content = await blobsOf(database).get(container, name);
+  const content = await blobsOf(session).get(container, name);
   if (!content) throw validationFailed(`Message ${message.id}`, "blob", "its body is gone");
   return { ...message, body: JSON.parse(new TextDecoder().decode(content.body)) };
 }

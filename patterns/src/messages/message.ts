@@ -1,6 +1,6 @@
-import type { Database } from "../database.ts";
 import { validationFailed } from "../errors.ts";
 import { DAY_MS } from "../store/clock.ts";
+import type { Session } from "../store/session.ts";
 
 /**
  * What our queues carry. A message names what to look at instead of what to change, because it may arrive
@@ -32,11 +32,11 @@ export interface NewMessage<Body = unknown> {
 export const HIDDEN_MS_MAX = 7 * DAY_MS;
 
 /** @throws validation-failed for a message without a kind, which no handler could be found for. */
-export function messageOf(database: Database, message: NewMessage): Message {
+export function messageOf(session: Session, message: NewMessage): Message {
   if (typeof message?.kind !== "string") {
     throw validationFailed("The message", "kind", "text is expected");
   }
-  const at = new Date(database.clock.now()).toISOString();
+  const at = new Date(session.clock.now()).toISOString();
   // An undefined id counts as missing.
-  return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
+  return { v: 1, at, ...message, id: message.id ?? session.writeToken() };
 }

@@ -28,12 +28,12 @@ export async function requestRepair(
 
 /** Reports that the base is committed, but the rest is left to the worker or the scrub. */
 export function reportLeftBehind(
-  { database, entity, name }: FollowerContext,
+  { session, entity, name }: FollowerContext,
   base: EntityKey,
   error: unknown,
 ): void {
   const key = printKey(base);
-  database.report({ kind: "left behind", index: `${entity.name}.${name}`, key, error });
+  session.report({ kind: "left behind", index: `${entity.name}.${name}`, key, error });
 }
 
 /**
@@ -41,7 +41,7 @@ export function reportLeftBehind(
  * entries of this index that a reader found wrong.
  */
 export function repairTripwire(
-  { database, entity, name: own }: FollowerContext,
+  { session, entity, name: own }: FollowerContext,
   change: Change,
   wire: { readonly queue: string; readonly delayMs: number },
   stale: readonly EntityKey[] = [],
@@ -50,7 +50,7 @@ export function repairTripwire(
   const order = (): RepairOrder => {
     const hints: Record<string, readonly EntityKey[]> = {};
     for (const [name, index] of Object.entries(entity.indexes)) {
-      const { keeper, reachesOut } = index.follow({ database, entity, name });
+      const { keeper, reachesOut } = index.follow({ session, entity, name });
       if (!keeper || !reachesOut) continue;
       hints[name] = [before?.row, after].flatMap((row) => (row ? keeper.keysOf(row) : []));
       if (name === own) hints[name] = [...hints[name], ...stale];
@@ -58,7 +58,7 @@ export function repairTripwire(
     return { entity: entity.name, table: entity.table, base, hints };
   };
   const key = `${entity.name} ${printKey(base)}`;
-  return Tripwire.sharedBy(database, change, { ...wire, kind: RECONCILE }, () => ({
+  return Tripwire.sharedBy(session, change, { ...wire, kind: RECONCILE }, () => ({
     key,
     body: order(),
   }));

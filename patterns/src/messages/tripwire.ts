@@ -1,7 +1,7 @@
-import type { Database } from "../database.ts";
 import type { Change } from "../model/follower.ts";
 import type { QueuesPort } from "../ports/queues.ts";
 import { queuesOf } from "../store/connected-ports.ts";
+import type { Session } from "../store/session.ts";
 import { messageOf, type NewMessage } from "./message.ts";
 
 /**
@@ -32,7 +32,7 @@ export class Tripwire {
 
   /** One for all followers of the change with the same kind, queue and delay. Resolves when it is sent. */
   static async sharedBy(
-    database: Database,
+    session: Session,
     change: Change,
     {
       queue,
@@ -45,9 +45,9 @@ export class Tripwire {
     const known = change.shared.get(id);
     let wire = known instanceof Tripwire ? known : undefined;
     if (!wire) {
-      const queues = queuesOf(database);
-      const text = JSON.stringify(messageOf(database, { kind, ...content() }));
-      const sinceMs = database.clock.now();
+      const queues = queuesOf(session);
+      const text = JSON.stringify(messageOf(session, { kind, ...content() }));
+      const sinceMs = session.clock.now();
       wire = new Tripwire(sinceMs, queues, queue, queues.send(queue, text, { delayMs }));
       change.shared.set(id, wire);
     }

@@ -3,58 +3,25 @@ import type { Segment } from "../keys/key.ts";
 import { type KeyShape, keyProblems, namedTwice } from "../keys/key-shape.ts";
 import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
+import { and, compare, type Filter } from "../ports/filter.ts";
 import { printKey } from "../ports/mutation.ts";
 import type { Profile } from "../ports/profile.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
-import { and, compare, type Filter } from "../query/filter.ts";
+import type { Computed } from "../store/session.ts";
 import { WRITE_TOKENS } from "../store/write-token.ts";
-import type { AnyEntity } from "./entity.ts";
-import type { Index } from "./entity-index.ts";
 import { assertKeyFits, type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
-import type { FollowerContext } from "./follower.ts";
+import {
+  type Copy,
+  type Each,
+  type EntryOptions,
+  type Place,
+  segmentsOf,
+} from "./entry-options.ts";
+import type { AnyEntity, FollowerContext, Index } from "./follower.ts";
 
 /** The keys of the base, on every entry. An entry in the base's partition holds the row key only. */
 export const BASE_PARTITION_KEY = "basePK";
 export const BASE_ROW_KEY = "baseRK";
-
-/** What an entry copies from its base: everything, only the key, or the named fields. */
-export type Copy = "full" | "keys" | readonly string[];
-
-/** The options that all index kinds share. */
-export interface EntryOptions {
-  /** Default: "full", so that a read by the index need not read the base. */
-  readonly copy?: Copy;
-  /**
-   * Pure. Entities for which it returns false have no entry. Write `(e: Infer<typeof fields>) => …` to type the
-   * entity.
-   */
-  readonly when?: Of<boolean>;
-  readonly each?: Each;
-}
-
-/**
- * Key segments that are not fields. Each function returns all values that an entity has for the segment: the
- * entity has an entry for every value (for every combination, if there are several segments), and none without
- * a value. Pure.
- */
-export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
-
-/** A function of an entity. Taken from a method type, so that its parameter may have the entity's own type. */
-type Of<Result> = { compute(entity: Row): Result }["compute"];
-
-/** Runs one of the user's pure functions. */
-export type Computed = <Result>(
-  name: string,
-  compute: (entity: Row) => Result,
-  entity: Row,
-) => Result;
-
-/** Where the entries of an index are stored. */
-export interface Place {
-  readonly table: string;
-  readonly partition: KeyShape;
-  readonly row: KeyShape;
-}
 
 /** Why `index` cannot store entries of `entity` at its place; one sentence each. */
 export function entryProblems(
@@ -156,7 +123,7 @@ export class EntryKeys implements Place {
   readonly #computed: Computed;
   readonly #profile: Profile;
 
-  constructor({ database, entity, name }: FollowerContext, index: Index) {
+  constructor({ session, entity, name }: FollowerContext, index: Index) {
     const { table, partition, row } = index.place(entity);
     this.tag = `${entity.rows.name}.${name}:`;
     this.table = table;
@@ -164,8 +131,8 @@ export class EntryKeys implements Place {
     this.row = row;
     this.base = entity.rows;
     this.#options = index.options;
-    this.#computed = database.computed;
-    this.#profile = database.profile;
+    this.#computed = session.computed;
+    this.#profile = session.profile;
   }
 
   /**
@@ -277,8 +244,4 @@ export class EntryRows extends EntryKeys {
     const version = Number(tag.slice(this.tag.length));
     return project(this.base.decode({ ...entry, ...base }, version, inKey), fields);
   }
-}
-
-export function segmentsOf({ partition, row }: Omit<Place, "table">): Segment[] {
-  return [...partition.segments, ...row.segments];
 }

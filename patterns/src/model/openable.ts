@@ -1,8 +1,8 @@
-import type { Database } from "../database.ts";
+import type { Session } from "../store/session.ts";
 
 /** Anything `db.open` can open: entities, and the definitions of the other patterns. */
 export interface Openable<Api> {
-  open(database: Database): Api;
+  open(session: Session): Api;
   /** Every table it uses. */
   readonly tables: readonly string[];
 }
@@ -13,7 +13,7 @@ export interface Openable<Api> {
  */
 export function openable<Api>(
   tables: readonly string[],
-  open: (database: Database) => unknown,
+  open: (session: Session) => unknown,
 ): Openable<Api> {
-  return { tables, open: (database) => open(database) as Api };
+  return { tables, open: (session) => open(session) as Api };
 }

@@ -14,8 +14,7 @@ import { rotating } from "../rotation.ts";
 import { saga } from "../saga.ts";
 import { memory } from "../testing.ts";
 import { view } from "../view.ts";
-import type { Index } from "./entity-index.ts";
-import type { Follower } from "./follower.ts";
+import type { Follower, Index } from "./follower.ts";
 import { nameProblems, tableProblems } from "./storage-name.ts";
 
 const LONGEST = "q".repeat(63);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it as test } from "node:test";
-import { compare } from "../query/filter.ts";
 import { type Properties, text } from "./edm.ts";
+import { compare } from "./filter.ts";
 import { PortError } from "./port-error.ts";
 import type { Continuation, Mutation, StoredEntity, TableQuery, TablesPort } from "./tables.ts";
 

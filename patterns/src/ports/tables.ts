@@ -1,5 +1,5 @@
-import type { Filter } from "../query/filter.ts";
 import type { Properties } from "./edm.ts";
+import type { Filter } from "./filter.ts";
 import type { Profile } from "./profile.ts";
 
 /**

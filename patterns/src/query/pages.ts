@@ -1,7 +1,7 @@
-import type { Database } from "../database.ts";
 import type { KeyRange } from "../keys/key-range.ts";
+import { type Filter, inRange } from "../ports/filter.ts";
 import type { Continuation, Page, TableQuery } from "../ports/tables.ts";
-import { type Filter, inRange } from "./filter.ts";
+import type { Session } from "../store/session.ts";
 
 /** Where the next page begins; absent for the first page, and after the last. */
 export interface From<Next> {
@@ -23,7 +23,7 @@ export async function* pages<Next, Page extends From<Next>>(
 
 /** The stored rows that a filter selects, one page at a time. */
 export function pagesWhere(
-  { tables }: Database,
+  { tables }: Session,
   table: string,
   { filter, ...query }: RowsWhere,
   start?: Continuation,
@@ -46,11 +46,11 @@ export interface RowsOfTable {
 
 /** The stored rows of a range, one page at a time. */
 export function pagesOf(
-  database: Database,
+  session: Session,
   table: string,
   { partitionKey, rows = {} }: RowsOfTable,
   select?: readonly string[],
 ): AsyncGenerator<Page> {
   const filter = inRange(partitionKey, rows);
-  return pagesWhere(database, table, { filter, ...(select && { select }) });
+  return pagesWhere(session, table, { filter, ...(select && { select }) });
 }

@@ -1,4 +1,3 @@
-import type { Database } from "../database.ts";
 import { assertSome, reasonOf, tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
 import { isOneRow, type KeyRange } from "../keys/key-range.ts";
@@ -11,15 +10,23 @@ import {
   type shortenedValues,
 } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
+import {
+  and,
+  type Comparison,
+  compare,
+  type Filter,
+  inRange,
+  printFilter,
+} from "../ports/filter.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
+import type { Session } from "../store/session.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
-import { and, type Comparison, compare, type Filter, inRange, printFilter } from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
 
 /** Where queries read their rows, and how rows become entities. */
 export interface QuerySource {
-  readonly database: Database;
+  readonly session: Session;
   readonly table: string;
   readonly fields: Readonly<Record<string, Field>>;
   /** The index whose entries `decode` verifies against their entities. */
@@ -109,9 +116,9 @@ export function queryRun(source: QuerySource, choice: Choice): QueryRun {
     all: (permit) => allRows(run, permit),
     first: (permit) => firstRow(run, permit),
     async *stream(permit) {
-      const { limit, database } = run;
+      const { limit, session } = run;
       const isCollected = limit !== undefined || planOf(run) !== "table-scan";
-      if (isCollected && !database.profile.ordered) return yield* await allRows(run, permit);
+      if (isCollected && !session.profile.ordered) return yield* await allRows(run, permit);
       const next = pages(run, permit);
       for (let page = await next(); page; page = await next()) {
         for (const { row } of page.found) yield row;
@@ -144,7 +151,7 @@ function filterOf({ partitionKey, range, condition }: Run): Filter | undefined {
 function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
   const plan = planOf(run);
   if (!isScan(plan)) return;
-  const { database, table } = run;
+  const { session, table } = run;
   const filter = printFilter(filterOf(run));
   if (permit?.allow !== plan || !permit.because) {
     throw tableError(
@@ -154,17 +161,17 @@ function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
       { remedy: `add an index, or pass { allow: "${plan}", because: "…" }.` },
     );
   }
-  database.report({ kind: "scan", plan, table, filter, because: permit.because });
+  session.report({ kind: "scan", plan, table, filter, because: permit.because });
 }
 
 /** A point query as a page. Get Entity takes half the client's time of a query for one entity. */
 async function point(
-  { database, table, partitionKey, range }: Run,
+  { session, table, partitionKey, range }: Run,
   select: readonly string[] | undefined,
 ): Promise<Page> {
   const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
-  assertKeyFits(key, database.profile);
-  const stored = await database.tables.get(table, key, select && { select });
+  assertKeyFits(key, session.profile);
+  const stored = await session.tables.get(table, key, select && { select });
   return { entities: stored ? [stored] : [] };
 }
 
@@ -176,9 +183,9 @@ function pages(
   max = run.limit,
 ): () => Promise<FoundPage | undefined> {
   assertPermitted(run, permit);
-  const { database, table, checked, compared = [] } = run;
+  const { session, table, checked, compared = [] } = run;
   const selected = fieldsOf(run);
-  const { ordered } = database.profile;
+  const { ordered } = session.profile;
   const plan = planOf(run);
   const select = run.projection(selected);
   const filter = plan === "point" ? undefined : filterOf(run);
@@ -194,7 +201,7 @@ function pages(
     const page =
       plan === "point"
         ? await point(run, select)
-        : await database.tables.query(table, {
+        : await session.tables.query(table, {
             ...(filter && { filter }),
             ...(select && { select }),
             ...(top && { top }),
@@ -208,7 +215,7 @@ function pages(
       if (!row || !isRequestedRow(row, compared)) return [];
       return { stored, row: compared.length > 0 ? (project(row, run.selected) ?? row) : row };
     });
-    database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
+    session.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
     if (ordered) missing -= found.length;
     continuation = page.continuation;
     isLast = !continuation || missing <= 0;
@@ -235,7 +242,7 @@ async function collect(
 
 async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[]> {
   const { found } = await collect(run, permit);
-  if (!run.database.profile.ordered) {
+  if (!run.session.profile.ordered) {
     // The endpoint guarantees no order, so the limit must be applied after sorting.
     found.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).splice(run.limit ?? found.length);
   }
@@ -254,7 +261,7 @@ async function pageAt(
   cursor: string | undefined,
   permit: Permit<Plan> | undefined,
 ): Promise<QueryPage<Row>> {
-  const { ordered, name: profile } = run.database.profile;
+  const { ordered, name: profile } = run.session.profile;
   if (!ordered) {
     throw tableError(
       "unsupported-by-profile",
@@ -273,13 +280,13 @@ async function pageAt(
 
 /** The query that a cursor is valid for. */
 function scopeOf(run: Run) {
-  const { database, table } = run;
+  const { session, table } = run;
   const filterHash = fnv1a128(printFilter(filterOf(run)));
-  return { plan: planOf(run), table, filterHash, secret: database.cursorSecret };
+  return { plan: planOf(run), table, filterHash, secret: session.cursorSecret };
 }
 
 function explainRun(run: Run): Explanation {
-  const { database, table, partitionKey, range, limit } = run;
+  const { session, table, partitionKey, range, limit } = run;
   const plan = planOf(run);
   const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
   const { perRow = 0, notes = [] } = run.surcharge?.(fieldsOf(run)) ?? {};
@@ -302,7 +309,7 @@ function explainRun(run: Run): Explanation {
     notes: [
       ...notes,
       ...(whole ? ["reads the whole partition"] : []),
-      ...(database.profile.ordered
+      ...(session.profile.ordered
         ? []
         : ["collected and sorted here: the endpoint promises no order"]),
     ],

@@ -1,8 +1,8 @@
-import type { Page } from "../ports/tables.ts";
-import type { Filter } from "./filter.ts";
+import type { Plan } from "../store/page-read.ts";
 
-/** The four classes of reads, cheapest first. */
-export type Plan = "point" | "range" | "partition-scan" | "table-scan";
+export type { Plan } from "../store/page-read.ts";
+
+import type { Filter } from "../ports/filter.ts";
 
 /** A written permission to scan: visible in code review, and reported when used. */
 export interface Permit<P extends Plan> {
@@ -23,20 +23,6 @@ export interface Explanation {
   /** Entities the service reads. */
   readonly entities: string;
   readonly notes: readonly string[];
-}
-
-/** The outcome of one page of a query. */
-export interface PageRead {
-  readonly plan: Plan;
-  readonly table: string;
-  readonly filter: Filter | undefined;
-  /** Whether it is the query's first page. */
-  readonly isFirst: boolean;
-  readonly page: Page;
-  /** How many of the page's entities the caller received. */
-  readonly returned: number;
-  /** The index whose entries were verified against their entities to produce the page. */
-  readonly checked: string | undefined;
 }
 
 export interface Condition {

@@ -1,6 +1,6 @@
+import { readAt, Stale, timeLeft } from "../entities/write.ts";
 import { REPAIR_QUEUE, repairTripwire, reportLeftBehind } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
-import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
 import { assertEntityFits, type Row, type Unknown } from "../model/entity-rows.ts";
 import {
   ageOf,
@@ -11,14 +11,20 @@ import {
   isSameKey,
   valueTaken,
 } from "../model/entry.ts";
-import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
+import type {
+  Change,
+  Contribution,
+  EntryKeeper,
+  FollowerContext,
+  Reconciled,
+  Snapshot,
+} from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { deleteOf, keyOf } from "../ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
 import { isLostRace } from "../store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
-import { readAt, Stale, timeLeft } from "../write.ts";
 import type { RemoteDeclaration, WriteMode } from "./remote-options.ts";
 
 /** The property of pending entries; live ones do not have it. */
@@ -90,7 +96,7 @@ export class RemoteEntries implements EntryKeeper {
     this.#index = index;
     this.#context = context;
     this.rows = new EntryRows(context, index);
-    this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
+    this.#mode = index.options.mode ?? (context.session.queues ? "guarded" : "inline");
     this.isLeftToScrub = this.#mode === "inline";
     this.table = this.rows.table;
     this.tag = this.rows.tag;
@@ -101,7 +107,7 @@ export class RemoteEntries implements EntryKeeper {
     const plan = this.#plan(change);
     if (!plan) return {};
     const { base, toClaim, toRead, pending } = plan;
-    const nowMs = this.#context.database.clock.now();
+    const nowMs = this.#context.session.clock.now();
     const tripwire = await this.#sendTripwire(change);
     // Another index may have sent it long before, and a commit after it fires would have no worker to complete
     // it.
@@ -200,7 +206,7 @@ export class RemoteEntries implements EntryKeeper {
   async #complete(write: ClaimedWrite): Promise<void> {
     const { base, newKeys, toRead, old, claimed, tripwire, commitByMs } = write;
     // A writer that was suspended beyond its deadline relies on nothing it has seen: `reconcile` reads again.
-    const isInTime = this.#context.database.clock.now() <= commitByMs;
+    const isInTime = this.#context.session.clock.now() <= commitByMs;
     const obsolete = old.filter((entry) => !hasKey(newKeys, entry));
     const [unfinished, areReleased] = await allEnded([
       this.#finish(write, isInTime ? [...claimed, ...old] : []),
@@ -283,8 +289,8 @@ export class RemoteEntries implements EntryKeeper {
       if (!(await this.#writeIfCurrent({ kind: "insert", ...key, properties }))) return "again";
       // The base may have changed since, by a writer that did not see our entry. A later writer sees it and
       // maintains it.
-      const { database, entity } = this.#context;
-      const now = await database.tables.get(entity.table, keyOf(stored));
+      const { session, entity } = this.#context;
+      const now = await session.tables.get(entity.table, keyOf(stored));
       return now?.etag === stored.etag ? "done" : "again";
     }
     const obstacle = await this.#obstacle(key, stored, entry);
@@ -385,15 +391,15 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   #get(key: EntityKey): Promise<StoredEntity | undefined> {
-    return this.#context.database.tables.get(this.table, keyOf(key));
+    return this.#context.session.tables.get(this.table, keyOf(key));
   }
 
   /** @throws Stale when it is too late; otherwise as `commit` of the port. */
   async #write(mutation: Mutation, byMs = Number.POSITIVE_INFINITY): Promise<Seen> {
-    const { database } = this.#context;
+    const { session } = this.#context;
     const { partitionKey, rowKey } = mutation;
-    const deadline = timeLeft(database, byMs, rowKey);
-    const [etag] = await database.tables.commit(this.table, [mutation], deadline);
+    const deadline = timeLeft(session, byMs, rowKey);
+    const [etag] = await session.tables.commit(this.table, [mutation], deadline);
     return { partitionKey, rowKey, etag };
   }
 

@@ -1,6 +1,6 @@
 import type { KeyDeclaration } from "../keys/key.ts";
-import type { Index } from "../model/entity-index.ts";
-import type { EntryOptions } from "../model/entry.ts";
+import type { EntryOptions } from "../model/entry-options.ts";
+import type { Index } from "../model/follower.ts";
 
 /**
  * How entries follow their base. `guarded`: the writer updates them, and a worker if the writer crashes.

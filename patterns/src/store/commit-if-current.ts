@@ -1,14 +1,14 @@
-import type { Database } from "../database.ts";
 import { isTableError } from "../errors.ts";
 import { isRefusalInside } from "../ports/port-error.ts";
 import type { Deadline, Mutation } from "../ports/tables.ts";
+import type { Session } from "./session.ts";
 
 /**
  * Commits under the conditions that the mutations name. Undefined when another client wrote one of the rows:
  * before us, or so often after us that nothing shows whether our write happened.
  */
 export async function commitIfCurrent(
-  { tables }: Database,
+  { tables }: Session,
   table: string,
   mutations: readonly Mutation[],
   options?: Deadline,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "../index.ts";
-import type { EntryOptions } from "../model/entry.ts";
+import type { EntryOptions } from "../model/entry-options.ts";
 import { siblingIndex } from "../sibling-index.ts";
 import { memory } from "../testing.ts";
 

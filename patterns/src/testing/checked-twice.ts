@@ -1,5 +1,5 @@
 import { definitionRefused } from "../errors.ts";
-import type { Computed } from "../model/entry.ts";
+import type { Computed } from "../store/session.ts";
 
 /**
  * Runs the functions of an index (`when`, `each`) twice, on copies of the entity. If a function changes the

@@ -1,5 +1,7 @@
 import { sizeOf } from "../model/entity-size.ts";
 import { bytesOf, type EdmValue, type Properties } from "../ports/edm.ts";
+import { and, type Filter } from "../ports/filter.ts";
+import { matches } from "../ports/filter-match.ts";
 import { PortError } from "../ports/port-error.ts";
 import { type Profile, profileOf } from "../ports/profile.ts";
 import type {
@@ -13,8 +15,6 @@ import type {
   TableQuery,
   TablesPort,
 } from "../ports/tables.ts";
-import { and, type Filter } from "../query/filter.ts";
-import { matches } from "../query/filter-match.ts";
 import type { Clock, Random } from "../store/clock.ts";
 
 export interface MemoryTablesOptions {

@@ -1,6 +1,6 @@
-import type { Computed } from "../model/entry.ts";
 import { type ProfileName, profileOf } from "../ports/profile.ts";
 import type { Random } from "../store/clock.ts";
+import type { Computed } from "../store/session.ts";
 import { checkedTwice } from "./checked-twice.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
 import { MemoryBlobs } from "./memory-blobs.ts";

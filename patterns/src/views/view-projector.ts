@@ -1,13 +1,13 @@
-import type { Database } from "../database.ts";
+import { retryWhileStale, Stale } from "../entities/write.ts";
 import { validationFailed } from "../errors.ts";
-import type { AnyEntity } from "../model/entity.ts";
 import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
+import type { AnyEntity } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { printKey, writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import type { Session } from "../store/session.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
-import { retryWhileStale, Stale } from "../write.ts";
 
 /** A view without its types. */
 export interface AnyView {
@@ -32,12 +32,12 @@ const SOURCE_TOKEN = "rh_x";
  * missing row has no ETag to guarantee that.
  */
 export class ViewProjector {
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #view: AnyView;
   readonly #source: AnyEntity;
 
-  constructor(database: Database, view: AnyView, source: AnyEntity) {
-    this.#database = database;
+  constructor(session: Session, view: AnyView, source: AnyEntity) {
+    this.#session = session;
     this.#view = view;
     this.#source = source;
   }
@@ -45,7 +45,7 @@ export class ViewProjector {
   /** The rows that a source has in the view, with their keys. @throws validation-failed for a bad projection. */
   rowsOf(source: Row | undefined): ViewRow[] {
     const { name, rows } = this.#view;
-    const { profile } = this.#database;
+    const { profile } = this.#session;
     if (!source) return [];
     const own = this.#source.rows.key(source, profile);
     return this.#view.project(source).map((row) => {
@@ -59,8 +59,8 @@ export class ViewProjector {
   }
 
   async reconcile(table: string, base: EntityKey, key: EntityKey): Promise<void> {
-    const { tables } = this.#database;
-    await retryWhileStale(this.#database, {}, async () => {
+    const { tables } = this.#session;
+    await retryWhileStale(this.#session, {}, async () => {
       const before = await tables.get(table, key);
       const source = await tables.get(this.#source.table, base);
       const properties = await this.contentOf(key, source, before);
@@ -80,7 +80,7 @@ export class ViewProjector {
     const all = this.rowsOf(source && this.#source.rows.decode(source));
     const row = all.find((one) => printKey(one.key) === printKey(key))?.row;
     if (row) await rows.validate(row);
-    const token = this.#database.writeToken();
+    const token = this.#session.writeToken();
     const earlier = tokensOf(before?.properties);
     const properties = row
       ? rows.encode(row, token, earlier)

@@ -1,6 +1,6 @@
-import type { Database } from "../database.ts";
 import { type BuildProgress, CONTROL_TABLE } from "../indexes/control.ts";
 import { type JsonRow, jsonRow, type Known, mustWriteJson, readJson } from "../store/json-row.ts";
+import type { Session } from "../store/session.ts";
 
 /**
  * The generations of a view, each with its own table: the one that is read; the one being built, which the
@@ -27,22 +27,22 @@ export function partitionOf(view: string): string {
   return `view_${view}`;
 }
 
-export async function readState(database: Database, view: string): Promise<KnownState> {
-  const row = await readJson(rowOf(database, view));
+export async function readState(session: Session, view: string): Promise<KnownState> {
+  const row = await readJson(rowOf(session, view));
   return { state: row?.value ?? { readable: 1 }, row };
 }
 
 /** @throws conflict when another client wrote it since it was read. */
 export async function writeState(
-  database: Database,
+  session: Session,
   view: string,
   { state, row }: KnownState,
 ): Promise<KnownState> {
   const message = `Another process is rebuilding ${view}.`;
-  return { state, row: await mustWriteJson(rowOf(database, view), state, row, message) };
+  return { state, row: await mustWriteJson(rowOf(session, view), state, row, message) };
 }
 
-function rowOf(database: Database, view: string): JsonRow<ViewState> {
+function rowOf(session: Session, view: string): JsonRow<ViewState> {
   const key = { partitionKey: partitionOf(view), rowKey: "state" };
-  return jsonRow(database, CONTROL_TABLE, key, "state");
+  return jsonRow(session, CONTROL_TABLE, key, "state");
 }

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
-import { definitionHash } from "@rowhouse/patterns/model/definition-hash";
+import { definitionHash } from "@rowhouse/patterns/model/declared-index";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
 import { run, withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";

@@ -1,6 +1,6 @@
-import { bytesOf, type EdmValue, hexOf } from "../ports/edm.ts";
-import type { StoredEntity } from "../ports/tables.ts";
+import { bytesOf, type EdmValue, hexOf } from "./edm.ts";
 import type { Comparison, Filter } from "./filter.ts";
+import type { StoredEntity } from "./tables.ts";
 
 /** Whether the service would return the entity. A comparison with an absent property is false. */
 export function matches(filter: Filter, entity: StoredEntity): boolean {

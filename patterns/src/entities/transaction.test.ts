@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
-import { siblingIndex } from "./sibling-index.ts";
-import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
-import { memory } from "./testing/memory.ts";
-import { schedules } from "./testing/test-histories.ts";
+import { connect, type Database, entity, f, isTableError, k } from "../index.ts";
+import { siblingIndex } from "../sibling-index.ts";
+import { crashEverywhere } from "../testing/crash-everywhere.ts";
+import { interleave } from "../testing/interleave.ts";
+import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
+import { memory } from "../testing/memory.ts";
+import { schedules } from "../testing/test-histories.ts";
 
 const Employee = entity("Employee", {
   version: 1,

@@ -1,13 +1,13 @@
-import type { Database } from "../database.ts";
 import { assertBetween } from "../errors.ts";
 import { assertLength } from "../model/entity-rows.ts";
 import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
-import { DAY_MS, HOUR_MS } from "./clock.ts";
-import { blobsOf } from "./connected-ports.ts";
-import { IS_TOKEN } from "./write-token.ts";
+import { DAY_MS, HOUR_MS } from "../store/clock.ts";
+import { blobsOf } from "../store/connected-ports.ts";
+import type { Session } from "../store/session.ts";
+import { IS_TOKEN } from "../store/write-token.ts";
 
 export interface PointedBlobsOptions {
   readonly container: string;
@@ -29,29 +29,29 @@ const COMMIT_MS = HOUR_MS;
  */
 export class PointedBlobs {
   readonly container: string;
-  readonly #database: Database;
+  readonly #session: Session;
   readonly #options: PointedBlobsOptions;
 
-  constructor(database: Database, options: PointedBlobsOptions) {
+  constructor(session: Session, options: PointedBlobsOptions) {
     this.container = options.container;
-    this.#database = database;
+    this.#session = session;
     this.#options = options;
   }
 
   get port(): BlobsPort {
-    return blobsOf(this.#database);
+    return blobsOf(this.#session);
   }
 
   /** A name that was never used. @throws key-too-long when the two keys, escaped, do not fit in a blob's name. */
   newName(key: EntityKey): string {
-    const blob = this.#pathOf(key) + this.#database.writeToken();
+    const blob = this.#pathOf(key) + this.#session.writeToken();
     assertLength(blob, NAME_LENGTH_MAX);
     return blob;
   }
 
   /** The latest time at which a row may begin to name a blob that is written now. */
   get commitByMs(): number {
-    return this.#database.clock.now() + COMMIT_MS;
+    return this.#session.clock.now() + COMMIT_MS;
   }
 
   #pathOf({ partitionKey, rowKey }: EntityKey): string {
@@ -69,7 +69,7 @@ export class PointedBlobs {
     assertBetween("The work", { olderThanMs }, 0);
     const { container, port } = this;
     const prefix = `${encodeURIComponent(this.#options.owner)}/`;
-    const before = this.#database.clock.now() - olderThanMs;
+    const before = this.#session.clock.now() - olderThanMs;
     let collected = 0;
     const listed = pages((from: From<string>) => port.list(container, { prefix, ...from }));
     for await (const page of listed) {
@@ -89,7 +89,7 @@ export class PointedBlobs {
     // Not one of our names, so not ours to delete.
     if (!partitionKey || !rowKey || !blob.startsWith(path)) return true;
     if (!IS_TOKEN.test(blob.slice(path.length))) return true;
-    const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
+    const stored = await this.#session.tables.get(table, { partitionKey, rowKey });
     return stored?.properties[property]?.value === blob;
   }
 }

@@ -1,24 +1,24 @@
-import type { Database } from "./database.ts";
-import { assertSome, tableError, validationFailed } from "./errors.ts";
-import type { KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import { assertSome, tableError, validationFailed } from "../errors.ts";
+import type { KeyValues } from "../keys/key-shape.ts";
+import { declaredIndex } from "../model/declared-index.ts";
 import {
   assertEntityFits,
   isRequestedRow,
   type Row,
   shortenedValues,
-} from "./model/entity-rows.ts";
-import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
-import { type EdmValue, isSameValue } from "./ports/edm.ts";
-import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
-import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
-import type { Deadline, EntityKey, Mutation } from "./ports/tables.ts";
-import { assertFits } from "./store/transaction-size.ts";
-import { tokensOf } from "./store/write-token.ts";
+} from "../model/entity-rows.ts";
+import type { AnyEntity, Change, Contribution, OpenFollower, Snapshot } from "../model/follower.ts";
+import { type EdmValue, isSameValue } from "../ports/edm.ts";
+import { deleteOf, keyOf, printKey } from "../ports/mutation.ts";
+import { isRefusal, isRefusalInside } from "../ports/port-error.ts";
+import type { Deadline, EntityKey, Mutation } from "../ports/tables.ts";
+import type { DeclaredIndex, IndexStates, Session } from "../store/session.ts";
+import { assertFits } from "../store/transaction-size.ts";
+import { tokensOf } from "../store/write-token.ts";
 
 /** An opened entity with its followers. */
 export interface OpenEntity {
-  readonly database: Database;
+  readonly session: Session;
   readonly entity: AnyEntity;
   readonly followers: readonly OpenFollower[];
   /** The APIs of its indexes, by name. */
@@ -44,24 +44,48 @@ export class Stale extends Error {
   }
 }
 
-export function openEntity(database: Database, entity: AnyEntity): OpenEntity {
+export function openEntity(session: Session, entity: AnyEntity): OpenEntity {
   const by: Record<string, unknown> = {};
   const followers: OpenFollower[] = [];
   for (const [name, index] of Object.entries(entity.indexes)) {
-    const states = database.indexStates;
-    const readable = states && (() => states.assertReadable(entity, name));
-    const open = index.follow({ database, entity, name, ...(readable && { readable }) });
+    const states = session.indexStates;
+    const declared = declaredIndex(entity, name);
+    const readable = states && (() => assertReadable(states, declared));
+    const open = index.follow({ session, entity, name, ...(readable && { readable }) });
     by[name] = open.api;
-    followers.push(states?.guard(entity, name, open) ?? open);
+    followers.push(states && open.keeper ? guarded(states, declared, open) : open);
   }
   for (const [name, follower] of Object.entries(entity.followers)) {
-    followers.push(follower.follow({ database, entity, name }));
+    followers.push(follower.follow({ session, entity, name }));
   }
-  return { database, entity, followers, by };
+  return { session, entity, followers, by };
 }
 
-export function keyIn({ entity, database }: OpenEntity, values: KeyValues): EntityKey {
-  return entity.rows.key(values, database.profile);
+/** @throws index-not-readable. */
+async function assertReadable(states: IndexStates, declared: DeclaredIndex): Promise<void> {
+  const { state } = await states.stateOf(declared);
+  if (state.startsWith("readable")) return;
+  const index = declared.label;
+  const remedy = "build the index first.";
+  throw tableError("index-not-readable", `${index} is ${state}.`, { index, state }, { remedy });
+}
+
+/** The follower, or one that does nothing while the index is disabled. */
+function guarded(states: IndexStates, index: DeclaredIndex, follower: OpenFollower): OpenFollower {
+  return {
+    ...follower,
+    prepare: async (change) => {
+      const { state, commitByMs } = await states.stateOf(index);
+      if (state === "disabled") return { commitByMs };
+      const isPartial = state !== "readable";
+      const contribution = await follower.prepare({ ...change, isPartial });
+      return { ...contribution, commitByMs: Math.min(latest([contribution]), commitByMs) };
+    },
+  };
+}
+
+export function keyIn({ entity, session }: OpenEntity, values: KeyValues): EntityKey {
+  return entity.rows.key(values, session.profile);
 }
 
 export async function readEntity(
@@ -78,10 +102,10 @@ export async function readEntity(
 
 /** Undefined when there is no row, or a row of another definition. */
 export async function readAt(
-  { database, entity }: Pick<OpenEntity, "database" | "entity">,
+  { session, entity }: Pick<OpenEntity, "session" | "entity">,
   key: EntityKey,
 ): Promise<Snapshot | undefined> {
-  const stored = await database.tables.get(entity.table, keyOf(key));
+  const stored = await session.tables.get(entity.table, keyOf(key));
   const row = stored && entity.rows.decode(stored);
   return row && { row, stored };
 }
@@ -170,7 +194,7 @@ export async function updateStep(
 
 export function deleteStep(open: OpenEntity, before: Snapshot): Step {
   const { stored } = before;
-  const token = open.database.writeToken();
+  const token = open.session.writeToken();
   return {
     open,
     lead: deleteOf(stored, stored.etag),
@@ -219,19 +243,19 @@ const MISSING_DELETES_MAX = 3;
  * @throws Stale when an entity has changed since it was read; the followers' own errors; batch-too-large.
  */
 export async function commitSteps(steps: readonly Step[]): Promise<(string | undefined)[]> {
-  const { database, entity } = steps[0]!.open;
+  const { session, entity } = steps[0]!.open;
   const contributions = await Promise.all(steps.map(contributionsTo));
   const prepared = contributions.flat();
   let mutations = [
     ...steps.map(({ lead }) => lead),
     ...prepared.flatMap((contribution) => contribution.mutations ?? []),
   ];
-  assertFits(mutations, database);
+  assertFits(mutations, session);
   const commitByMs = latest(prepared);
   for (let dropped = 0; ; dropped++) {
-    const timeout = timeLeft(database, commitByMs, mutations[0]!.rowKey);
+    const timeout = timeLeft(session, commitByMs, mutations[0]!.rowKey);
     try {
-      const etags = await database.tables.commit(entity.table, mutations, timeout);
+      const etags = await session.tables.commit(entity.table, mutations, timeout);
       await Promise.all(
         contributions.flatMap((of, step) => of.map(({ committed }) => committed?.(etags[step]))),
       );
@@ -271,7 +295,7 @@ export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number
  * delayed beyond it.
  * @throws Stale when no time is left.
  */
-export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Deadline | undefined {
+export function timeLeft({ clock }: Session, byMs: number, rowKey: string): Deadline | undefined {
   if (byMs === Number.POSITIVE_INFINITY) return undefined;
   if (byMs < clock.now()) throw new Stale(rowKey);
   return { sendByMs: byMs };
@@ -310,7 +334,7 @@ export async function explain(
 }
 
 function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {
-  return { key: keyIn(open, row), token: open.database.writeToken() };
+  return { key: keyIn(open, row), token: open.session.writeToken() };
 }
 
 const BACKOFF_MIN_MS = 10;
@@ -324,7 +348,7 @@ export interface WriteOptions {
 
 /** Repeats `attempt` while it loses races. @throws contention-exhausted after the last attempt. */
 export async function retryWhileStale<Result>(
-  { clock, random }: Database,
+  { clock, random }: Session,
   { attempts = ATTEMPTS }: WriteOptions,
   attempt: () => Promise<Result>,
 ): Promise<Result> {

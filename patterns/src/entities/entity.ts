@@ -1,14 +1,13 @@
-import type { Database } from "../database.ts";
 import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
 import { keyProblems, namedTwice } from "../keys/key-shape.ts";
-import { type KeyOf, openRepository, type Repository } from "../repository.ts";
-import type { Index, Indexes } from "./entity-index.ts";
-import { EntityRows, type Fields, type RowsDeclaration } from "./entity-rows.ts";
-import type { Follower } from "./follower.ts";
-import type { CheckedKey } from "./key-query.ts";
-import type { Openable } from "./openable.ts";
-import { assertTable, tableProblems } from "./storage-name.ts";
+import { EntityRows, type Fields, type RowsDeclaration } from "../model/entity-rows.ts";
+import type { AnyEntity, Follower, Indexes } from "../model/follower.ts";
+import type { CheckedKey } from "../model/key-query.ts";
+import type { Openable } from "../model/openable.ts";
+import { assertTable, tableProblems } from "../model/storage-name.ts";
+import type { Session } from "../store/session.ts";
+import { type KeyOf, openRepository, type Repository } from "./repository.ts";
 
 type OptionalNames<F extends Fields> = {
   [Name in keyof F]: F[Name]["isOptional"] extends true ? Name : never;
@@ -35,15 +34,6 @@ export interface EntityDeclaration<
   readonly indexes?: I;
   /** Whatever else must change with the entity. */
   readonly followers?: Readonly<Record<string, Follower>>;
-}
-
-/** A definition without its types. */
-export interface AnyEntity {
-  readonly name: string;
-  readonly table: string;
-  readonly rows: EntityRows;
-  readonly indexes: Readonly<Record<string, Index>>;
-  readonly followers: Readonly<Record<string, Follower>>;
 }
 
 /** A checked declaration. It sends no request before it is opened. */
@@ -91,8 +81,8 @@ export class EntityDefinition<
     return [this.table, ...followers.flatMap(({ tables }) => tables)];
   }
 
-  open(database: Database): Repository<Infer<F>, P, R, I> {
-    return openRepository<Infer<F>, P, R, I>(database, this);
+  open(session: Session): Repository<Infer<F>, P, R, I> {
+    return openRepository<Infer<F>, P, R, I>(session, this);
   }
 }
 

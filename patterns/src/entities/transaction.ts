@@ -1,12 +1,11 @@
-import type { Database } from "./database.ts";
-import { validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import type { Indexes } from "./model/entity-index.ts";
-import type { Row } from "./model/entity-rows.ts";
-import type { Openable } from "./model/openable.ts";
-import { printKey } from "./ports/mutation.ts";
-import type { Saved } from "./query/query.ts";
+import { validationFailed } from "../errors.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import type { Row } from "../model/entity-rows.ts";
+import type { AnyEntity, Indexes } from "../model/follower.ts";
+import type { Openable } from "../model/openable.ts";
+import { printKey } from "../ports/mutation.ts";
+import type { Saved } from "../query/query.ts";
+import type { Session } from "../store/session.ts";
 import type { Changes, KeyOf, Repository } from "./repository.ts";
 import {
   changeStep,
@@ -73,15 +72,15 @@ export interface Transaction {
 
 /** See `Database.tx`. */
 export function runTransaction<Result>(
-  database: Database,
+  session: Session,
   partition: Row,
   work: (transaction: Transaction) => Result | Promise<Result>,
-  options: WriteOptions,
+  options: WriteOptions = {},
 ): Promise<Result> {
-  return retryWhileStale(database, options, async () => {
+  return retryWhileStale(session, options, async () => {
     const planned: PlannedStep[] = [];
     // Here the types of the definitions meet untyped rows; see `openRepository`.
-    const result = await work(planningIn(database, partition, planned) as unknown as Transaction);
+    const result = await work(planningIn(session, partition, planned) as unknown as Transaction);
     const steps = await Promise.all(planned.map((step) => step()));
     const changes = steps.filter((step) => step !== undefined);
     if (changes.length > 0) await commitSteps(changes);
@@ -92,7 +91,7 @@ export function runTransaction<Result>(
 type PlannedStep = () => Promise<Step | undefined>;
 
 /** A transaction that adds its writes to `planned`. Its functions may be destructured. */
-function planningIn(database: Database, partition: Row, planned: PlannedStep[]) {
+function planningIn(session: Session, partition: Row, planned: PlannedStep[]) {
   const found = new Map<string, ReturnType<typeof readAt>>();
   let table: string | undefined;
 
@@ -108,7 +107,7 @@ function planningIn(database: Database, partition: Row, planned: PlannedStep[]) 
         "a transaction has one table and one partition",
       );
     }
-    return openEntity(database, definition);
+    return openEntity(session, definition);
   };
   /**
    * Reads each entity once. Every write is computed from that read, and commits only if the row has not changed

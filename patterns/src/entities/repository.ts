@@ -1,25 +1,23 @@
-import type { Database } from "./database.ts";
-import { tableError, validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import { within } from "./keys/key-range.ts";
-import type { KeyValues } from "./keys/key-shape.ts";
-import type { AnyEntity } from "./model/entity.ts";
-import type { IndexApi, Indexes } from "./model/entity-index.ts";
+import { tableError, validationFailed } from "../errors.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import { within } from "../keys/key-range.ts";
+import type { KeyValues } from "../keys/key-shape.ts";
 import {
   assertEntityFits,
   project,
   type Row,
   selected,
   shortenedValues,
-} from "./model/entity-rows.ts";
-import type { Contribution, Snapshot } from "./model/follower.ts";
-import type { KeyEquality, RowQuery } from "./model/key-query.ts";
-import { deleteOf } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
-import type { Query, Saved } from "./query/query.ts";
-import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
-import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
-import { WRITE_TOKENS } from "./store/write-token.ts";
+} from "../model/entity-rows.ts";
+import type { AnyEntity, Contribution, IndexApi, Indexes, Snapshot } from "../model/follower.ts";
+import type { KeyEquality, RowQuery } from "../model/key-query.ts";
+import { deleteOf } from "../ports/mutation.ts";
+import { isRefusalInside } from "../ports/port-error.ts";
+import type { Query, Saved } from "../query/query.ts";
+import { type QueryRun, type QuerySource, queryRun } from "../query/query-run.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
+import type { Session } from "../store/session.ts";
+import { WRITE_TOKENS } from "../store/write-token.ts";
 import {
   changeStep,
   commitSteps,
@@ -125,10 +123,10 @@ export function openRepository<
   P extends KeyDeclaration,
   R extends KeyDeclaration,
   I extends Indexes,
->(database: Database, entity: AnyEntity): Repository<T, P, R, I> {
+>(session: Session, entity: AnyEntity): Repository<T, P, R, I> {
   // The only place where the declared types meet untyped rows: what `EntityRows` encodes and decodes follows
   // the declaration that T, P, R and I were inferred from.
-  return new EntityRepository(database, entity) as unknown as Repository<T, P, R, I>;
+  return new EntityRepository(session, entity) as unknown as Repository<T, P, R, I>;
 }
 
 /** A `Repository` without its types. */
@@ -142,14 +140,14 @@ export class EntityRepository {
   readonly #isRead: boolean;
   readonly #source: QuerySource;
 
-  constructor(database: Database, entity: AnyEntity) {
-    this.#open = openEntity(database, entity);
+  constructor(session: Session, entity: AnyEntity) {
+    this.#open = openEntity(session, entity);
     this.by = this.#open.by;
     const compared = shortenedValues(entity.rows, entity.rows, {});
     this.#isRead = this.#open.followers.length + compared.length > 0;
     const { rows, table } = entity;
     this.#source = {
-      database,
+      session,
       table,
       fields: rows.fields,
       notComparable: (field) => rows.notComparable(field),
@@ -231,8 +229,8 @@ export class EntityRepository {
 
   async delete(key: KeyValues, options: DeleteOptions = {}): Promise<boolean> {
     if (options.force && !this.#isRead) {
-      const { database, entity } = this.#open;
-      const request = database.tables.commit(entity.table, [deleteOf(keyIn(this.#open, key))]);
+      const { session, entity } = this.#open;
+      const request = session.tables.commit(entity.table, [deleteOf(keyIn(this.#open, key))]);
       return request.then(() => true, falseIfAbsent);
     }
     return this.#uncontended(options, async () => {
@@ -266,7 +264,7 @@ export class EntityRepository {
   }
 
   #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
-    return retryWhileStale(this.#open.database, options, attempt);
+    return retryWhileStale(this.#open.session, options, attempt);
   }
 
   #assumed(entity: Row): Snapshot {
@@ -280,14 +278,14 @@ export class EntityRepository {
     kind: "insertOrReplace" | "insertOrMerge",
     fields: Row,
   ): Promise<string | undefined> {
-    const { database, entity } = this.#open;
+    const { session, entity } = this.#open;
     await entity.rows.validate(fields, kind === "insertOrMerge" ? Object.keys(fields) : undefined);
-    const properties = entity.rows.encode(fields, database.writeToken());
+    const properties = entity.rows.encode(fields, session.writeToken());
     // A merge keeps the row's token history, so that an earlier writer still finds its own token there.
     if (kind === "insertOrMerge") delete properties[WRITE_TOKENS];
     const key = keyIn(this.#open, fields);
     assertEntityFits(key, properties);
-    const [etag] = await database.tables.commit(entity.table, [{ kind, ...key, properties }]);
+    const [etag] = await session.tables.commit(entity.table, [{ kind, ...key, properties }]);
     return etag;
   }
 }

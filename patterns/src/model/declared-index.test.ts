@@ -8,8 +8,8 @@ import { missing } from "../missing.ts";
 import { remoteIndex } from "../remote-index.ts";
 import { remoteList } from "../remote-list.ts";
 import { siblingIndex } from "../sibling-index.ts";
-import { definitionHash } from "./definition-hash.ts";
-import type { Index } from "./entity-index.ts";
+import { definitionHash } from "./declared-index.ts";
+import type { Index } from "./follower.ts";
 
 const by = (segment: Segment) => siblingIndex({ row: [k.lit("x"), segment, k.uint("id", 6)] });
 

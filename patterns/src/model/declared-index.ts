@@ -1,6 +1,8 @@
 import { fnv1a128 } from "../keys/hash.ts";
 import { Segment } from "../keys/key.ts";
-import type { AnyEntity } from "./entity.ts";
+import type { DeclaredIndex } from "../store/session.ts";
+import type { EntityRows } from "./entity-rows.ts";
+import type { AnyEntity } from "./follower.ts";
 
 /** Options that may change at any time, because entries do not depend on them. */
 const NOT_STORED = ["mode", "queue", "withoutQueue", "timing", "repairOnRead"];
@@ -31,6 +33,19 @@ export function definitionHash(entity: AnyEntity, name: string): string {
     return value instanceof Segment ? describeSegment(value) : value;
   });
   return fnv1a128(text).slice(0, 12);
+}
+
+/** The hashes of an entity's indexes, each computed once. */
+const hashes = new WeakMap<EntityRows, Map<string, string>>();
+
+export function declaredIndex(entity: AnyEntity, index: string): DeclaredIndex {
+  const known = hashes.get(entity.rows) ?? new Map<string, string>();
+  hashes.set(entity.rows, known);
+  const hash = known.get(index) ?? definitionHash(entity, index);
+  known.set(index, hash);
+  const label = `${entity.name}.${index}`;
+  const name = `${entity.table}.${label}@`;
+  return { label, name, key: name + hash };
 }
 
 /** What determines how a segment is written in a key, as plain data: equal descriptions write the same text. */

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "../index.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
+import { ENTITY_BYTES_MAX, sizeOf } from "../model/entity-size.ts";
 import { remoteIndex } from "../remote-index.ts";
 import { memory } from "../testing.ts";
-import { ENTITY_BYTES_MAX, sizeOf } from "./entity-size.ts";
 
 const key = { partition: [k.str("p")], row: [k.lit("row"), k.uint("id", 4)] } as const;
 const fields = { p: f.string(), id: f.int32() };

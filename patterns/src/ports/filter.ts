@@ -1,5 +1,5 @@
 import { isOneRow, type KeyRange } from "../keys/key-range.ts";
-import { bytesOf, type EdmValue, hexOf, text } from "../ports/edm.ts";
+import { bytesOf, type EdmValue, hexOf, text } from "./edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { batch } from "./batch.ts";
-import { connect, entity, f, isTableError, k } from "./index.ts";
-import { longText } from "./long-text.ts";
-import { isRefusal, PortError } from "./ports/port-error.ts";
-import { siblingIndex } from "./sibling-index.ts";
-import type { Layer } from "./store/layer.ts";
-import { intercept, withFaults } from "./testing/intercept.ts";
-import { memory } from "./testing/memory.ts";
+import { batch } from "../batch.ts";
+import { connect, entity, f, isTableError, k } from "../index.ts";
+import { longText } from "../long-text.ts";
+import { isRefusal, PortError } from "../ports/port-error.ts";
+import { siblingIndex } from "../sibling-index.ts";
+import type { Layer } from "../store/layer.ts";
+import { intercept, withFaults } from "../testing/intercept.ts";
+import { memory } from "../testing/memory.ts";
 
 const declaration = {
   version: 1,
