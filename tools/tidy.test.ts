@@ -6,10 +6,23 @@ import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 
+/** What each of the three services may import; none may import another. */
+const SERVICES = [
+  "protocol/src",
+  "server/src/wire",
+  "server/src/auth",
+  "server/src/xml",
+  "server/src/http/service.ts",
+  "server/src/catalog",
+  "server/src/engine",
+  "server/src/clock.ts",
+  "server/src/awaitable.ts",
+  "server/src/byte-views.ts",
+];
+
 /** What each folder may import, besides itself. The longest matching folder counts. */
 const ALLOWED: Record<string, readonly string[]> = {
   "protocol/src": [],
-  "patterns/src": [],
   "server/src/engine": [
     "server/src/clock.ts",
     "server/src/awaitable.ts",
@@ -23,7 +36,6 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/engine/engine.ts",
     "server/src/awaitable.ts",
     "server/src/byte-slab.ts",
-    "server/src/byte-views.ts",
   ],
   "server/src/query": ["protocol/src", "server/src/wire/identity.ts"],
   "server/src/auth": [
@@ -41,12 +53,11 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/each-bounded.ts",
     "server/src/wire/operation.ts",
   ],
-  "server/src/content": ["server/src/engine", "server/src/clock.ts", "server/src/awaitable.ts"],
+  "server/src/content": ["server/src/engine", "server/src/awaitable.ts"],
   "server/src/http": [
     "protocol/src",
     "server/src/auth",
     "server/src/xml",
-    "server/src/engine/engine.ts",
     "server/src/wire",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
@@ -61,12 +72,25 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/awaitable.ts",
     "server/src/wire",
     "server/src/http/pages.ts",
-    "server/src/http/raw-request.ts",
   ],
   "server/src/insight/advice": ["protocol/src", "server/src/query", "server/src/insight"],
-  "server/src/table": [...services("table"), "server/src/insight"],
-  "server/src/queue": services("queue"),
-  "server/src/blob": [...services("blob"), "server/src/insight"],
+  "server/src/table": [
+    ...SERVICES,
+    "server/src/query",
+    "server/src/insight",
+    "server/src/byte-slab.ts",
+  ],
+  "server/src/queue": [
+    ...SERVICES,
+    "server/src/http/storage-refusals.ts",
+    "server/src/each-bounded.ts",
+  ],
+  "server/src/blob": [
+    ...SERVICES,
+    "server/src/http/storage-refusals.ts",
+    "server/src/content",
+    "server/src/insight",
+  ],
   "server/src/blob/contents": [
     "protocol/src",
     "server/src/wire",
@@ -80,33 +104,35 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/blob/blob-keys.ts",
     "server/src/blob/blob-record.ts",
   ],
-  "server/src": ["protocol/src", "server/src"],
+  "server/src": [],
   "cli/src": ["protocol/src", "server/src", "patterns/src"],
 };
 
-/** A service may import everything below it and neither of the other services. */
-function services(name: string): string[] {
-  const below = [
-    "protocol/src",
-    "server/src/wire",
-    "server/src/auth",
-    "server/src/xml",
-    "server/src/http/service.ts",
-    "server/src/http/storage-refusals.ts",
-    "server/src/catalog",
-    "server/src/content",
-    "server/src/query",
-    "server/src/engine",
-  ];
-  const beside = [
-    "server/src/clock.ts",
-    "server/src/awaitable.ts",
-    "server/src/each-bounded.ts",
-    "server/src/byte-slab.ts",
-    "server/src/byte-views.ts",
-  ];
-  return [`server/src/${name}`, ...below, ...beside];
+/**
+ * The same for the patterns, as an order. The core is listed lowest first: each folder may import those before it.
+ * The parts of patterns may import all of the core; the entry points, at the root, may import everything.
+ */
+function patternLayers(): Record<string, readonly string[]> {
+  const core = ["keys", "ports", "store", "model", "query", "entities"];
+  const inPatterns = (name: string) => `patterns/src/${name}`;
+  const below = (count: number) => ["errors.ts", ...core.slice(0, count)].map(inPatterns);
+  const layers = core.map((name, i) => [inPatterns(name), below(i)] as const);
+  const all = below(core.length);
+  return {
+    ...Object.fromEntries(layers),
+    "patterns/src/azure": below(3),
+    "patterns/src/messages": all,
+    "patterns/src/indexes": all,
+    "patterns/src/lists": [...all, inPatterns("messages")],
+    "patterns/src/logs": all,
+    "patterns/src/remote": [...all, inPatterns("messages")],
+    "patterns/src/views": [...all, inPatterns("indexes")],
+    "patterns/src/testing": [...all, inPatterns("database.ts")],
+    "patterns/src": ["patterns/src"],
+  };
 }
+
+const PLACES: Record<string, readonly string[]> = { ...ALLOWED, ...patternLayers() };
 
 /** Packages that only the listed places may import. */
 const ONLY_IN: Record<string, readonly string[]> = {
@@ -121,6 +147,9 @@ const ONLY_IN: Record<string, readonly string[]> = {
 
 /** Folders that use nothing of Node. */
 const IN_BROWSERS = ["protocol/src", "server/src/query"];
+
+/** Folders without circular imports. */
+const WITHOUT_CIRCLES = ["protocol/src", "patterns/src", "cli/src", "server/src"];
 
 /** Tests, files that only tests use, and the conformance suites for engines, stores and ports. */
 const FOR_TESTS = /\.test\.ts$|\/test-|conformance/;
@@ -148,12 +177,9 @@ describe("Every import points in a direction that ARCHITECTURE.md allows", () =>
           `${file} imports ${target}, which is for tests alone.`,
         );
         const place = placeOf(file);
-        const allowed = [place, ...(ALLOWED[place] ?? [])];
+        const allowed = [place, ...(PLACES[place] ?? [])];
         assert.ok(
-          allowed.some(
-            (each) =>
-              target === each || target.startsWith(each.endsWith(".ts") ? each : `${each}/`),
-          ),
+          allowed.some((each) => isBelow(target, each)),
           `${file} imports ${target}; ${place} may import ${allowed.join(", ")}.`,
         );
       }
@@ -161,8 +187,51 @@ describe("Every import points in a direction that ARCHITECTURE.md allows", () =>
   }
 });
 
+describe("No folder is allowed an import that it does not need", () => {
+  const uses = new Map<string, Set<string>>();
+  for (const file of sourceFiles().filter((file) => !FOR_TESTS.test(file))) {
+    const targets = uses.get(placeOf(file)) ?? new Set();
+    uses.set(placeOf(file), targets);
+    for (const specifier of importsOf(file)) targets.add(targetOf(file, specifier) ?? "");
+  }
+  for (const [place, allowed] of Object.entries(ALLOWED)) {
+    it(place, () => {
+      const targets = [...(uses.get(place) ?? [])];
+      const unused = allowed.filter((each) => !targets.some((target) => isBelow(target, each)));
+      assert.deepEqual(unused, [], "remove these from ALLOWED");
+    });
+  }
+});
+
+describe("No file imports itself by way of others", () => {
+  const imports = new Map(
+    sourceFiles().map((file) => [
+      file,
+      FOR_TESTS.test(file)
+        ? []
+        : importsOf(file).flatMap((specifier) => targetOf(file, specifier) ?? []),
+    ]),
+  );
+  for (const folder of WITHOUT_CIRCLES) {
+    it(folder, () => {
+      const done = new Set<string>();
+      const visit = (file: string, path: readonly string[]) => {
+        assert.ok(!path.includes(file), `${[...path.slice(path.indexOf(file)), file].join(" → ")}`);
+        if (done.has(file)) return;
+        for (const target of imports.get(file) ?? []) visit(target, [...path, file]);
+        done.add(file);
+      };
+      for (const file of imports.keys()) if (file.startsWith(folder)) visit(file, []);
+    });
+  }
+});
+
 /** Entry points: nothing here imports them. Those of patterns are for its users to import. */
-const ENTRY_POINTS = ["server/src/server.ts", "cli/src/main.ts", "patterns/src/"];
+const ENTRY_POINTS = [
+  "server/src/server.ts",
+  "cli/src/main.ts",
+  ...readdirSync(join(root, "patterns/src")).map((name) => `patterns/src/${name}`),
+];
 
 describe("Every file that only tests import is named test-….ts", () => {
   const imported = new Set(
@@ -171,7 +240,7 @@ describe("Every file that only tests import is named test-….ts", () => {
       .flatMap((file) => importsOf(file).map((specifier) => targetOf(file, specifier))),
   );
   for (const file of sourceFiles()) {
-    if (FOR_TESTS.test(file) || ENTRY_POINTS.some((each) => file.startsWith(each))) continue;
+    if (FOR_TESTS.test(file) || ENTRY_POINTS.includes(file)) continue;
     it(file, () => {
       assert.equal(imported.has(file), true, `Only tests import ${file}.`);
     });
@@ -207,7 +276,12 @@ function targetOf(file: string, specifier: string): string | undefined {
   return own ? `${own[1]}/src/${own[2] ?? "index"}.ts` : undefined;
 }
 
+/** Whether a file is this one, or in this folder. */
+function isBelow(file: string, place: string): boolean {
+  return file === place || file.startsWith(`${place}/`);
+}
+
 function placeOf(file: string): string {
-  const places = Object.keys(ALLOWED).filter((place) => file.startsWith(`${place}/`));
+  const places = Object.keys(PLACES).filter((place) => file.startsWith(`${place}/`));
   return places.sort((a, b) => b.length - a.length)[0]!;
 }

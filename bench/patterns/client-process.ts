@@ -1,4 +1,4 @@
-import { meter } from "@rowhouse/patterns/store/meter";
+import { meter } from "../../patterns/src/store/meter.ts";
 import { answerCommands } from "../harness/bench-process.ts";
 import type { Figures } from "../harness/figures.ts";
 import { cpuMicros, machineCpuMicros } from "../harness/process-figures.ts";

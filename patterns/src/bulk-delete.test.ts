@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { bulkDelete } from "./bulk-delete.ts";
 import { connect, type Database } from "./index.ts";
 import { PortError } from "./ports/port-error.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import {
   crashEverywhere,
   intercept,

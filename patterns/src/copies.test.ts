@@ -5,9 +5,9 @@ import { copies } from "./copies.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const partition = [k.str("dept")] as const;
 const Employee = entity("Employee", {

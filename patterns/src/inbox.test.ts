@@ -4,8 +4,8 @@ import { inbox, inboxIn } from "./inbox.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { Layer } from "./store/layer.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { crashEverywhere, intercept, interleave, memory } from "./testing.ts";
 
 const Seen = inbox("Seen", { keepDays: 2 });

@@ -25,8 +25,8 @@ import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import {
   crashEverywhere,
   FakeClock,

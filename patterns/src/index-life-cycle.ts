@@ -31,6 +31,8 @@ import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { ByMs } from "./store/layer.ts";
 import type { Session } from "./store/session.ts";
 
+export { type BuildProgress, CONTROL_TABLE, PROPAGATION_MS } from "./indexes/control.ts";
+
 export interface BuildOptions {
   /** Entities per second, at most; fewer while the service pushes back. Default: 200. */
   readonly rate?: number;

@@ -8,7 +8,16 @@ export {
   type TableErrorCode,
   type TableErrorPayloads,
 } from "./errors.ts";
-export { k } from "./keys/key.ts";
+export { type KeyPart, k, type Segment } from "./keys/key.ts";
+export type { KeyShape } from "./keys/key-shape.ts";
+export type { Row } from "./model/entity-rows.ts";
 export { f } from "./model/field.ts";
+export type { AnyEntity, Index } from "./model/follower.ts";
 export type { Openable } from "./model/openable.ts";
+export type { BlobsPort } from "./ports/blobs.ts";
+export { isRefusal, PortError } from "./ports/port-error.ts";
+export type { ProfileName } from "./ports/profile.ts";
+export type { QueuesPort } from "./ports/queues.ts";
+export type { TablesPort } from "./ports/tables.ts";
 export type { Explanation, Permit, Plan, Query, QueryPage, Saved } from "./query/query.ts";
+export type { Layer } from "./store/layer.ts";

@@ -31,9 +31,9 @@ import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 describe("a list index", () => {
   it("lists the ids for a value in a row of the same partition", async () => {

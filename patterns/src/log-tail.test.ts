@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { connect, type Database, f, isTableError, k } from "./index.ts";
 import { logTail } from "./log-tail.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const Expense = logTail("EmployeeExpense", {
   fields: { empId: f.string(), filedAt: f.date(), amount: f.int32() },

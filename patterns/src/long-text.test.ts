@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { longText } from "./long-text.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const body = longText("body");
 const Article = entity("Article", {

@@ -5,8 +5,8 @@ import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker, type Message } from "./queue-worker.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import {
   crashEverywhere,
   FakeClock,

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { connect, isTableError } from "./index.ts";
 import { note, open, QUEUE } from "./messages/test-worker.ts";
 import { createWorker, Fatal, later, sendMessage } from "./queue-worker.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { intercept, interleave, type Layer, type Memory, memory, withFaults } from "./testing.ts";
 
 describe("a queue worker", () => {

@@ -9,9 +9,9 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { FakeClock } from "./testing/fake-clock.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const fields = { user: f.string(), at: f.date(), id: f.string(), ok: f.bool() };
 const Attempt = entity("LoginAttempts", {

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { connect, type Database, isTableError } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
 import { backTo, type Saga, saga } from "./saga.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 /** A saga that writes one row for each completed step and deletes it when the step is undone. */

@@ -5,9 +5,9 @@ import { connect, type Database, f, isTableError, k } from "./index.ts";
 import { hours, series, slots } from "./series.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const fields = { dept: f.string(), id: f.int32(), day: f.string() };
 const key = {

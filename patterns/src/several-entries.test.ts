@@ -10,8 +10,8 @@ import type { Row } from "./model/entity-rows.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 const tagsOf = ({ tags }: Row) => tags as readonly string[] | undefined;

@@ -12,8 +12,8 @@ import type { Continuation } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 import { createWorker } from "./queue-worker.ts";
 import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import {
   crashEverywhere,
   intercept,

@@ -8,9 +8,9 @@ import { spread } from "./spread.ts";
 import { systemClock } from "./store/clock.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const AccessLog = spread("AccessLog", {
   fields: { site: f.string(), at: f.date(), path: f.string() },

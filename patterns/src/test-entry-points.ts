@@ -1,13 +1,14 @@
-import { readdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** Where the package's sources are. */
 export const sources = fileURLToPath(new URL(".", import.meta.url));
 
-/** Parts of the core that are not entry points of their own. */
-const PARTS = new Set(["database.ts", "errors.ts", "repository.ts", "transaction.ts", "write.ts"]);
+const { exports } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
-/** The files that users import as `@rowhouse/patterns/<name>`. */
-export const ENTRY_POINTS: readonly string[] = readdirSync(sources)
-  .filter((name) => /^(?!test-).*(?<!\.test)\.ts$/.test(name) && !PARTS.has(name))
+/** The sources of what users import: as `@rowhouse/patterns`, and as `@rowhouse/patterns/<name>`. */
+export const ENTRY_POINTS: readonly string[] = Object.values<{ "rowhouse-source"?: string }>(
+  exports,
+)
+  .flatMap(({ "rowhouse-source": source }) => source?.replace("./src/", "") ?? [])
   .sort();

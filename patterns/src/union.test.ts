@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { is, type UnknownRow, union } from "./union.ts";
 
 const partition = [k.str("dept")] as const;

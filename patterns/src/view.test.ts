@@ -11,9 +11,9 @@ import { createWorker } from "./queue-worker.ts";
 import type { Layer, PortCall } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { view, viewUpdates } from "./view.ts";
 import { rebuildView } from "./view-rebuild.ts";
 

@@ -5,9 +5,9 @@ import { connect, type Database, f, isTableError, k } from "./index.ts";
 import type { StandardSchema } from "./model/standard-schema.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
+import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { wide } from "./wide.ts";
 
 const key = { partition: [k.str("dept")], row: [k.uint("id", 6), k.uint("year", 4)] } as const;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { AzureSASCredential, TableServiceClient } from "@azure/data-tables";
+import { PortError } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
-import { type EdmValue, text } from "@rowhouse/patterns/ports/edm";
-import { PortError } from "@rowhouse/patterns/ports/port-error";
+import { type EdmValue, text } from "../../patterns/src/ports/edm.ts";
 import { ACCOUNT, insert, JSON_TYPE, key, StandIn } from "./stand-in.ts";
 
 let standIn: StandIn;

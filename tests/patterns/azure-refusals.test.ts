@@ -3,9 +3,8 @@ import { once } from "node:events";
 import { connect as connectTo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
-import { connect, entity, f, k } from "@rowhouse/patterns";
+import { connect, entity, f, k, PortError } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
-import { PortError } from "@rowhouse/patterns/ports/port-error";
 import { KEY } from "../wire/queue-wire.ts";
 import { ACCOUNT, insert, JSON_TYPE, key, receipt, StandIn } from "./stand-in.ts";
 

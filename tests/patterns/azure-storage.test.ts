@@ -3,8 +3,8 @@ import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
 import { azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
 import { azureQueues } from "@rowhouse/patterns/azure-queues";
-import { testBlobsPort } from "@rowhouse/patterns/ports/blobs-conformance";
-import { testQueuesPort } from "@rowhouse/patterns/ports/queues-conformance";
+import { testBlobsPort } from "../../patterns/src/ports/blobs-conformance.ts";
+import { testQueuesPort } from "../../patterns/src/ports/queues-conformance.ts";
 import { type LocalServer, startLocalServer } from "../wire/local-server.ts";
 import { KEY } from "../wire/queue-wire.ts";
 

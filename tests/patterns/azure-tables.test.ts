@@ -8,13 +8,13 @@ import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables"
 import { connect, entity, f, k } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { batch } from "@rowhouse/patterns/batch";
-import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
-import { and, compare, inRange } from "@rowhouse/patterns/ports/filter";
 import { memory } from "@rowhouse/patterns/testing";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import { buildSync } from "esbuild";
+import { and, compare, inRange } from "../../patterns/src/ports/filter.ts";
+import { testTablesPort } from "../../patterns/src/ports/tables-conformance.ts";
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";

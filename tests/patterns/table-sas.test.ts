@@ -6,9 +6,8 @@ import {
   TableClient,
   TableServiceClient,
 } from "@azure/data-tables";
-import { connect, entity, f, isTableError, k } from "@rowhouse/patterns";
+import { connect, entity, f, isRefusal, isTableError, k } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
-import { isRefusal } from "@rowhouse/patterns/ports/port-error";
 import { sasIssuer, type TablePermission } from "@rowhouse/patterns/table-sas";
 import { type LocalServer, startLocalServer } from "../wire/local-server.ts";
 import { KEY } from "../wire/queue-wire.ts";

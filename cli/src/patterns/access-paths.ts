@@ -1,9 +1,11 @@
-import type { Database } from "@rowhouse/patterns";
-import type { Segment } from "@rowhouse/patterns/keys/key";
-import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
-import type { Openable } from "@rowhouse/patterns/model/openable";
-import type { Explanation } from "@rowhouse/patterns/query/query";
+import type {
+  AnyEntity,
+  Database,
+  Explanation,
+  KeyShape,
+  Openable,
+  Segment,
+} from "@rowhouse/patterns";
 
 /** A way to read entities by their keys or by an index. */
 export interface AccessPath {

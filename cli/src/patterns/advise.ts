@@ -1,8 +1,5 @@
-import type { Database } from "@rowhouse/patterns";
+import type { AnyEntity, Database, Openable, Row } from "@rowhouse/patterns";
 import type { Advice } from "@rowhouse/patterns/advise";
-import type { Row } from "@rowhouse/patterns/model/entity-rows";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
-import type { Openable } from "@rowhouse/patterns/model/openable";
 import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 import { optionsOf } from "./record.ts";
 import { listOf, type Schema, type Target, targetOf } from "./schema.ts";

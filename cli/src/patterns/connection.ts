@@ -1,5 +1,4 @@
-import type { Database } from "@rowhouse/patterns";
-import type { Layer } from "@rowhouse/patterns/store/layer";
+import type { Database, Layer } from "@rowhouse/patterns";
 import { type Command, Option } from "commander";
 import type { Library } from "./library.ts";
 import type { Progress } from "./outcome.ts";

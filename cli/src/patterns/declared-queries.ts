@@ -1,5 +1,4 @@
-import type { Database } from "@rowhouse/patterns";
-import type { Explanation } from "@rowhouse/patterns/query/query";
+import type { Database, Explanation } from "@rowhouse/patterns";
 import { messageOf } from "../message-of.ts";
 import type { Finding } from "./finding.ts";
 import { kindOf, optionsOf } from "./record.ts";

@@ -1,5 +1,4 @@
-import type { Database } from "@rowhouse/patterns";
-import type { Plan } from "@rowhouse/patterns/query/query";
+import type { Database, Plan } from "@rowhouse/patterns";
 import { accessPathsOf } from "./access-paths.ts";
 import { type ExplainedQuery, explainQueries } from "./declared-queries.ts";
 import { heatOf, samplePartitions } from "./heat.ts";

@@ -1,6 +1,4 @@
-import type { Database } from "@rowhouse/patterns";
-import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
+import type { AnyEntity, Database, KeyShape } from "@rowhouse/patterns";
 
 /** How a partition key spreads the load. */
 export interface Heat {

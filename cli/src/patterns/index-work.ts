@@ -1,7 +1,6 @@
-import type { Database } from "@rowhouse/patterns";
+import type { AnyEntity, Database } from "@rowhouse/patterns";
+import type { BuildProgress } from "@rowhouse/patterns/index-life-cycle";
 import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
-import type { BuildProgress } from "@rowhouse/patterns/indexes/control";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, countOf, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
@@ -64,7 +63,7 @@ export async function buildIndex(
   const target = targetOf(work.schema, name);
   const index = oneOf(target);
   const cycle = await mustHaveLifeCycle(work, target, index);
-  const { PROPAGATION_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
+  const { PROPAGATION_MS } = await work.schema.library.load("@rowhouse/patterns/index-life-cycle");
   const registered = await cycle.isRegistered();
   const state = registered || !register ? await cycle.state() : "disabled";
   // Reading only keys and types costs little compared with the build.
@@ -247,7 +246,7 @@ function describeReport(
 export async function retireIndex(work: IndexWork, name: string): Promise<Outcome> {
   const target = targetOf(work.schema, name);
   const cycle = await mustHaveLifeCycle(work, target, oneOf(target));
-  const control = await work.schema.library.load("@rowhouse/patterns/indexes/control");
+  const control = await work.schema.library.load("@rowhouse/patterns/index-life-cycle");
   await work.database.tables.createTable(control.CONTROL_TABLE);
   const seconds = (2 * control.PROPAGATION_MS) / 1000;
   work.progress(

@@ -13,7 +13,6 @@ interface Modules {
   "@rowhouse/patterns/index-scrub": typeof import("@rowhouse/patterns/index-scrub");
   "@rowhouse/patterns/sharded-build": typeof import("@rowhouse/patterns/sharded-build");
   "@rowhouse/patterns/index-states": typeof import("@rowhouse/patterns/index-states");
-  "@rowhouse/patterns/indexes/control": typeof import("@rowhouse/patterns/indexes/control");
   "@rowhouse/patterns/queue-worker": typeof import("@rowhouse/patterns/queue-worker");
   "@rowhouse/patterns/testing": typeof import("@rowhouse/patterns/testing");
   "@azure/data-tables": typeof import("@azure/data-tables");

@@ -1,5 +1,4 @@
-import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
+import type { AnyEntity, KeyShape } from "@rowhouse/patterns";
 import type { Finding } from "./finding.ts";
 import { heatOf } from "./heat.ts";
 import { describeKey, kindOf, optionsOf } from "./record.ts";

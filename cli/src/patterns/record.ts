@@ -1,7 +1,5 @@
 import { createHash } from "node:crypto";
-import type { KeyPart, Segment } from "@rowhouse/patterns/keys/key";
-import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity, Index } from "@rowhouse/patterns/model/follower";
+import type { AnyEntity, Index, KeyPart, KeyShape, Segment } from "@rowhouse/patterns";
 
 /** How an entity is stored, in a form that changes only if the stored rows do. */
 export interface EntityRecord {

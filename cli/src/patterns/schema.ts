@@ -1,9 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Database } from "@rowhouse/patterns";
-import type { AnyEntity } from "@rowhouse/patterns/model/follower";
-import type { Plan, Query } from "@rowhouse/patterns/query/query";
+import type { AnyEntity, Database, Plan, Query } from "@rowhouse/patterns";
 import { messageOf } from "../message-of.ts";
 import { Library } from "./library.ts";
 

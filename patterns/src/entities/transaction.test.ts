@@ -4,9 +4,9 @@ import { connect, type Database, entity, f, isTableError, k } from "../index.ts"
 import { siblingIndex } from "../sibling-index.ts";
 import { crashEverywhere } from "../testing/crash-everywhere.ts";
 import { interleave } from "../testing/interleave.ts";
-import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
 import { memory } from "../testing/memory.ts";
 import { schedules } from "../testing/test-histories.ts";
+import { loseEveryAnswer } from "../testing/test-lose-every-answer.ts";
 
 const Employee = entity("Employee", {
   version: 1,

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import type { Database } from "../database.ts";
 import { isTableError } from "../index.ts";
 import { repairIndex } from "../index-scrub.ts";
-import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
 import { schedules } from "../testing/test-histories.ts";
+import { loseEveryAnswer } from "../testing/test-lose-every-answer.ts";
 import {
   type Client,
   crashEverywhere,

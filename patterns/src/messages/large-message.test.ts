@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, isTableError } from "../index.ts";
 import { createWorker, sendMessage } from "../queue-worker.ts";
-import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
+import { loseEveryAnswer } from "../testing/test-lose-every-answer.ts";
 import { FakeClock, intercept, memory, withFaults } from "../testing.ts";
 import { note, open, QUEUE } from "./test-worker.ts";
 

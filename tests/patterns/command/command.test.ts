@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
-import { definitionHash } from "@rowhouse/patterns/model/declared-index";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
+import { definitionHash } from "../../../patterns/src/model/declared-index.ts";
 import { run, withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";
 

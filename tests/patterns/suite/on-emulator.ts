@@ -1,6 +1,6 @@
 import { after } from "node:test";
-import { testBlobsPort } from "@rowhouse/patterns/ports/blobs-conformance";
-import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
+import { testBlobsPort } from "../../../patterns/src/ports/blobs-conformance.ts";
+import { testTablesPort } from "../../../patterns/src/ports/tables-conformance.ts";
 import { Emulator } from "./emulator.ts";
 import { type Gaps, itBut, testPatterns } from "./pattern-suite.ts";
 

@@ -1,13 +1,10 @@
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
+import type { BlobsPort, ProfileName, QueuesPort, TablesPort } from "@rowhouse/patterns";
 import { azureBlobs } from "@rowhouse/patterns/azure-blobs";
 import { azureQueues, singleTry } from "@rowhouse/patterns/azure-queues";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
-import type { BlobsPort } from "@rowhouse/patterns/ports/blobs";
-import type { ProfileName } from "@rowhouse/patterns/ports/profile";
-import type { QueuesPort } from "@rowhouse/patterns/ports/queues";
-import type { TablesPort } from "@rowhouse/patterns/ports/tables";
 import { FakeClock, memory, seededRandom } from "@rowhouse/patterns/testing";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { startLocalServer } from "../../wire/local-server.ts";
