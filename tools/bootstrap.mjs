@@ -13,6 +13,7 @@ switch (command) {
   case "start":
     build();
     // In this process, so that signals and exit codes have only one process to pass through.
+    endWithParent();
     process.argv.splice(1, process.argv.length, join(root, "cli/dist/main.js"), "serve", ...rest);
     await import("../cli/dist/main.js");
     break;
@@ -37,6 +38,17 @@ switch (command) {
     break;
   default:
     throw new Error(`Unknown command "${command}"; start, dev and test are known.`);
+}
+
+/** npm runs scripts in a shell, passes SIGTERM on to the shell alone, and exits: nobody would stop the server. */
+function endWithParent() {
+  const parent = process.ppid;
+  const look = () => {
+    if (process.ppid === parent) return;
+    clearInterval(looking);
+    process.kill(process.pid, "SIGTERM");
+  };
+  const looking = setInterval(look, 200).unref();
 }
 
 /** The stamp is a copy of the lock file installed last, so an unchanged tree costs one comparison. */

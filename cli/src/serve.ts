@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
 import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
@@ -10,7 +11,7 @@ import type { Logger } from "pino";
 import { failWith } from "./fail-with.ts";
 import { messageOf } from "./message-of.ts";
 import { reportOf } from "./report.ts";
-import { onEndSignal } from "./serve/end-signals.ts";
+import { onSignals } from "./serve/end-signals.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
 import { connectionString, runCommand } from "./serve/run-command.ts";
@@ -19,6 +20,7 @@ import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-optio
 import { readSettings, type Settings } from "./serve/settings.ts";
 import { openWatch, type Watch } from "./serve/watch.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./serve/workers.ts";
+import { packageVersion } from "./version.ts";
 
 /** `rowhouse serve`, which also runs if no command is named. */
 export function addServeCommand(program: Command): void {
@@ -80,22 +82,33 @@ async function startOrFork(
   commandLine: readonly string[],
 ): Promise<Running | undefined> {
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
-  if (!isWorker()) for (const line of startLines(options)) say(line);
   const settings = readSettings(options.config, process.env);
+  const announce = (lines: readonly string[]) => {
+    log.info({ at: lines.map((line) => line.replace(/^.* /, "")) }, "Rowhouse is serving");
+    for (const line of lines) say(line);
+  };
+  if (!isWorker()) {
+    const facts = startFacts(options, settings.accounts);
+    log.info(facts, "Rowhouse is starting");
+    say(`Rowhouse ${facts.version} is starting; its data is in ${facts.data}`);
+    for (const line of startLines(options)) say(line);
+  }
   if (options.workers > 1 && !isWorker()) {
-    runWorkers(options.workers, log, say);
+    runWorkers(options.workers, log, announce);
     return undefined;
   }
   if (commandLine.length > 0) accountOf(settings.accounts);
   const { server, watch } = await start(options, settings, log);
   const close = () => server.close().then(() => watch.close());
   // Before printing the lines: a script that waits for them may signal the server immediately.
-  if (commandLine.length === 0) closeOnSignal({ close }, log);
+  if (commandLine.length === 0) {
+    handleSignals({ close, reload: () => reload(server, options) }, log);
+  }
   const { table } = server.urls;
   const pages = table === undefined ? [] : watch.addresses(table);
   const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
   if (isWorker()) reportListening(lines);
-  else for (const line of lines) say(line);
+  else announce(lines);
   return { server, accounts: settings.accounts, close };
 }
 
@@ -166,6 +179,31 @@ async function start(
   return { server, watch };
 }
 
+/** What the log says first, to tell one start from another. */
+function startFacts(options: ServeOptions, { names }: Accounts) {
+  const { engine, inMemoryPersistence, location, workers } = options;
+  return {
+    version: packageVersion(),
+    node: process.version,
+    data: engine
+      ? addressOf(engine)
+      : inMemoryPersistence
+        ? "memory, and lost at the end"
+        : resolve(location),
+    accounts: names.length > NAMES_MAX ? `${names.length} accounts` : names.join(", "),
+    ...(workers > 1 && { workers }),
+  };
+}
+
+const NAMES_MAX = 10;
+
+/** A database without the user and password. What is not a URL will be refused, and may contain a password too. */
+function addressOf(database: string): string {
+  if (!URL.canParse(database)) return "a database";
+  const { protocol, host, pathname } = new URL(database);
+  return `${protocol}//${host}${pathname}`;
+}
+
 /** Lines for standard output. Test containers wait for exactly these words. */
 function startLines(options: ServeOptions): string[] {
   const isTls = options.cert !== undefined;
@@ -189,7 +227,13 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void {
+/** What a server does at signals. */
+interface Signalled {
+  close(): Promise<void>;
+  reload(): Promise<void>;
+}
+
+function handleSignals(server: Signalled, log: Logger): void {
   const stop = (signal: NodeJS.Signals) => {
     log.info({ signal }, "shutting down: finishing requests in progress");
     server.close().then(
@@ -203,13 +247,29 @@ function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void 
       },
     );
   };
+  const reload = () =>
+    server.reload().then(
+      () => log.info("read the accounts and the certificate again"),
+      (error) =>
+        log.error(
+          { reason: messageOf(error) },
+          "could not read the accounts and the certificate again: those in use stay",
+        ),
+    );
   if (!isWorker()) {
-    onEndSignal(stop);
+    onSignals({ stop, reload });
     return;
   }
   process.once("SIGTERM", stop);
-  // A terminal sends these to the whole process group; workers wait for their primary's SIGTERM.
-  for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
+  process.on("SIGHUP", reload);
+  // A terminal sends this to the whole process group; workers wait for their primary's SIGTERM.
+  process.on("SIGINT", () => {});
+}
+
+/** Reads the --config file and the certificate again. @throws Error if either is unusable; then nothing changes */
+async function reload(server: RunningServer, options: ServeOptions): Promise<void> {
+  const { accounts, bearer } = readSettings(options.config, process.env);
+  await server.admit({ accounts, bearer, tls: readTls(options) });
 }
 
 /** @throws Error for unreadable files, an invalid certificate, and a key that does not belong to it. */

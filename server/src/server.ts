@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { createSecureContext } from "node:tls";
 import type { Accounts } from "./auth/accounts.ts";
 import type { AuthRules } from "./auth/auth-context.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
@@ -28,6 +29,12 @@ import { openTableService } from "./table/open-table-service.ts";
 import type { Gate } from "./wire/gate.ts";
 import type { Observer } from "./wire/observer.ts";
 import { SERVICE_NAMES, type ServiceName } from "./wire/service-name.ts";
+
+/** Who may call, and who vouches for them. */
+export interface Callers {
+  readonly accounts: Accounts;
+  readonly bearer: BearerVerifier | undefined;
+}
 
 export interface ServicesOptions {
   readonly accounts: Accounts;
@@ -73,6 +80,8 @@ export interface ServicesOptions {
 /** The services, ready to answer requests from any transport. */
 export interface OpenServices {
   readonly handles: ReadonlyMap<ServiceName, Handle>;
+  /** See `RunningServer.admit`. */
+  admit(callers: Callers): Promise<void>;
   /** Stops background work, then closes the contents and the engine. */
   close(): Promise<void>;
 }
@@ -81,14 +90,18 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const { engine, accounts } = options;
   const contents = options.contents ?? (await openContentsFolder(options));
   engine.takeSlot?.(await drawSlot(engine));
+  const accountIds = new Map(await openAccountIds(engine, accounts.names));
   const foundation = {
     engine,
     clock: options.clock ?? systemClock,
     ageClock: options.clock ?? new PatientClock(systemClock),
-    accountIds: await openAccountIds(engine, accounts.names),
+    accountIds,
     onError: options.onError ?? (() => {}),
   };
-  const auth = { checkDate: options.checkDate ?? true, bearer: options.bearer };
+  const auth: { -readonly [Rule in keyof AuthRules]: AuthRules[Rule] } = {
+    checkDate: options.checkDate ?? true,
+    bearer: options.bearer,
+  };
   const services = openEach({ ...options, contents }, foundation, auth);
   const settings = new Map(
     services.map(({ service }) => [service.name, service.context.properties]),
@@ -109,6 +122,16 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   for (const work of background) work.start();
   return {
     handles,
+    async admit(callers) {
+      // Ids are kept for accounts that are no longer served: their data stays, and is still swept.
+      for (const [name, id] of await openAccountIds(engine, callers.accounts.names))
+        accountIds.set(name, id);
+      await Promise.all(
+        [...settings.values()].map((each) => each.remember(callers.accounts.names)),
+      );
+      accounts.replaceWith(callers.accounts);
+      auth.bearer = callers.bearer;
+    },
     async close() {
       await Promise.all(background.map((work) => work.close()));
       await contents?.close();
@@ -188,6 +211,11 @@ export interface ListenAddress {
 export interface RunningServer {
   /** The URL of each started service, such as `http://127.0.0.1:10002`. */
   readonly urls: Readonly<Partial<Record<ServiceName, string>>>;
+  /**
+   * Serves other accounts and believes other issuers from now on, and shows another certificate to new connections.
+   * @throws Error if the certificate cannot be used, or the engine fails; then nothing has changed
+   */
+  admit(callers: Callers & { readonly tls?: TlsMaterial | undefined }): Promise<void>;
   /** Finishes requests in flight, refuses new ones, then closes the engine. */
   close(): Promise<void>;
 }
@@ -223,6 +251,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
   return {
     urls,
+    async admit({ accounts, bearer, tls: certificate }) {
+      if (certificate) createSecureContext(certificate);
+      await services.admit({ accounts, bearer });
+      if (certificate) for (const server of servers) server.replaceCertificate(certificate);
+    },
     async close() {
       await Promise.all(servers.map((server) => server.close()));
       await services.close();

@@ -1,13 +1,41 @@
-const END_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+import { closeSync, openSync } from "node:fs";
 
-/** Calls `stop` at the first signal to end this process. A second signal, whichever of them, ends it at once. */
-export function onEndSignal(stop: (signal: NodeJS.Signals) => void): void {
-  const first = (signal: NodeJS.Signals) => {
-    for (const each of END_SIGNALS) process.off(each, first);
+const END_SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
+export interface SignalHandlers {
+  stop(signal: NodeJS.Signals): void;
+  reload(): void;
+}
+
+/**
+ * Calls `stop` at the first signal to end this process. A second signal, whichever, ends it at once. SIGHUP calls
+ * `reload`, as operators expect of a server, unless this process was started in a terminal that is gone now: a
+ * server that nobody can see any more would keep its ports.
+ */
+export function onSignals({ stop, reload }: SignalHandlers): void {
+  const startedInTerminal = hasTerminal();
+  const end = (signal: NodeJS.Signals) => {
+    for (const each of END_SIGNALS) process.off(each, end);
+    process.off("SIGHUP", hangUp);
     endBy(signal);
     stop(signal);
   };
-  for (const each of END_SIGNALS) process.on(each, first);
+  const hangUp = () => {
+    if (startedInTerminal && !hasTerminal()) end("SIGHUP");
+    else reload();
+  };
+  for (const each of END_SIGNALS) process.on(each, end);
+  process.on("SIGHUP", hangUp);
+}
+
+/** The system takes a closed terminal away from its processes before it sends them SIGHUP. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync("/dev/tty", "r"));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

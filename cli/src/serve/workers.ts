@@ -1,7 +1,7 @@
 import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
-import { onEndSignal } from "./end-signals.ts";
+import { onSignals } from "./end-signals.ts";
 
 /** The message of a worker to the primary once it serves. */
 interface Listening {
@@ -17,7 +17,11 @@ const REPLACE_AGAIN_MS = 1000;
  * A worker that dies is replaced; its acknowledged writes are on disk. If one of the first workers cannot start
  * serving, all exit, with code 2.
  */
-export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
+export function runWorkers(
+  count: number,
+  log: Logger,
+  onListening: (lines: readonly string[]) => void,
+): void {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   let listening = 0;
   let closing = false;
@@ -31,7 +35,7 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
       hasServed = true;
       listening++;
       // The server is ready when the last of the first workers is.
-      if (listening === count) for (const line of lines) say(line);
+      if (listening === count) onListening(lines);
     });
     worker.once("exit", (code, signal) => {
       dealt.close();
@@ -51,10 +55,15 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
   };
   for (let i = 0; i < count; i++) fork();
 
-  onEndSignal((signal) => {
-    closing = true;
-    log.info({ signal }, "stopping all workers");
-    for (const worker of workers()) worker.process.kill("SIGTERM");
+  onSignals({
+    stop(signal) {
+      closing = true;
+      log.info({ signal }, "stopping all workers");
+      for (const worker of workers()) worker.process.kill("SIGTERM");
+    },
+    reload() {
+      for (const worker of workers()) worker.process.kill("SIGHUP");
+    },
   });
 }
 

@@ -6,7 +6,8 @@ export const SECONDARY = "-secondary";
 
 /** The accounts that a server serves. Names are compared exactly. */
 export class Accounts {
-  readonly #accounts: ReadonlyMap<string, Account>;
+  #accounts: ReadonlyMap<string, Account>;
+  #revision = 0;
 
   /** @throws SettingsError if there is no account or a name is given twice. */
   constructor(accounts: readonly Account[]) {
@@ -27,6 +28,17 @@ export class Accounts {
 
   get names(): string[] {
     return [...this.#accounts.keys()];
+  }
+
+  /** Another number after each change: what was looked up before may be stale. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Serves other accounts from now on. Requests that were authenticated already end as they would have. */
+  replaceWith(other: Accounts): void {
+    this.#accounts = other.#accounts;
+    this.#revision++;
   }
 }
 

@@ -7,6 +7,7 @@ import type { BearerVerifier } from "./bearer.ts";
 export interface AuthRules {
   /** Whether a signed date must be near the server's. Off only to replay recorded requests. */
   readonly checkDate: boolean;
+  /** May become another one while the server runs, so each request asks. */
   readonly bearer: BearerVerifier | undefined;
 }
 
@@ -14,6 +15,19 @@ export interface AuthRules {
 export interface AuthContext extends AuthRules {
   /** The policy with this id on a table, queue or container; undefined if either does not exist. */
   storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;
+}
+
+export function withPolicies(
+  rules: AuthRules,
+  storedPolicy: AuthContext["storedPolicy"],
+): AuthContext {
+  return {
+    checkDate: rules.checkDate,
+    get bearer() {
+      return rules.bearer;
+    },
+    storedPolicy,
+  };
 }
 
 export interface PolicyAddress {

@@ -1,4 +1,4 @@
-import type { AuthRules } from "../auth/auth-context.ts";
+import { type AuthRules, withPolicies } from "../auth/auth-context.ts";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import { type Foundation, openCatalog } from "../catalog/open-catalog.ts";
@@ -75,10 +75,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     readers,
     properties,
     reaper,
-    auth: {
-      ...options.auth,
-      storedPolicy: (address) => storedPolicy(catalog, address),
-    },
+    auth: withPolicies(options.auth, (address) => storedPolicy(catalog, address)),
     allowsPublicAccess: options.allowsPublicAccess ?? true,
   });
   const background = [reaper, collector, longReads, draftExpiry];

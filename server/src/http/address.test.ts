@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
+import { Accounts } from "../auth/accounts.ts";
 import { AddressReader } from "./address.ts";
 
 const ACCOUNTS = ["one", "one1", "two"].map((name) => ({ name, keys: [] }));
@@ -34,6 +35,18 @@ describe("An address", () => {
     }
   });
 
+  it("is read with the accounts of this moment, also right after a request to the same account", () => {
+    const accounts = new Accounts(ACCOUNTS);
+    const addresses = reader(accounts);
+    const keys = [Buffer.from("new")];
+    assert.equal(addresses.read("h", "/one/t", false).account, ACCOUNTS[0]);
+    accounts.replaceWith(new Accounts([{ name: "one", keys }]));
+    assert.equal(addresses.read("h", "/one/t", false).account.keys, keys);
+    assert.throws(() => addresses.read("h", "/two/t", false), isRefusal("ResourceNotFound"));
+    accounts.replaceWith(new Accounts(ACCOUNTS.slice(1)));
+    assert.throws(() => addresses.read("h", "/one/t", false), isRefusal("ResourceNotFound"));
+  });
+
   it("has the scheme of the connection", () => {
     const addresses = reader();
     for (const secure of [true, false, true]) {
@@ -65,12 +78,12 @@ describe("An address", () => {
   });
 });
 
-function reader(): AddressReader {
+function reader(accounts = new Accounts(ACCOUNTS)): AddressReader {
   return new AddressReader({
     serviceName: "table",
     hostStyle: true,
     hasSecondary: true,
-    findAccount: (name) => ACCOUNTS.find((account) => account.name === name),
+    accounts,
   });
 }
 

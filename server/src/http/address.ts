@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { SECONDARY } from "../auth/accounts.ts";
+import { type Accounts, SECONDARY } from "../auth/accounts.ts";
 import type { Account } from "../wire/account.ts";
 
 /** The account a request addresses, and the rest of the path. */
@@ -17,7 +17,7 @@ export interface AddressRules {
   /** Whether `ACCOUNT.table.anything` names an account; if not, every request is path-style. */
   readonly hostStyle: boolean;
   readonly hasSecondary: boolean;
-  readonly findAccount: (name: string) => Account | undefined;
+  readonly accounts: Pick<Accounts, "find" | "revision">;
 }
 
 /** Registered names, IPv4, bracketed IPv6, an optional port. A host that matches is safe in JSON and headers. */
@@ -31,6 +31,8 @@ interface PathStyle {
   readonly segment: string;
   readonly named: NamedAccount;
   readonly baseUrl: string;
+  /** Of the accounts, when they were asked. */
+  readonly revision: number;
 }
 
 interface NamedAccount {
@@ -55,7 +57,13 @@ export class AddressReader {
    */
   read(host: string | undefined, rawPath: string, secure: boolean): Address {
     const last = this.#last;
-    if (last && host === last.host && secure === last.secure && isBelow(rawPath, last.segment)) {
+    if (
+      last &&
+      host === last.host &&
+      secure === last.secure &&
+      isBelow(rawPath, last.segment) &&
+      last.revision === this.#rules.accounts.revision
+    ) {
       return below(last, rawPath);
     }
     if (host === undefined || host === "") throw new ServiceError("HostInformationNotPresent");
@@ -69,7 +77,8 @@ export class AddressReader {
     const segment = end < 0 ? rawPath : rawPath.slice(0, end);
     const named = findNamed(segment.slice(1), rules);
     if (!named) throw new ServiceError("ResourceNotFound");
-    this.#last = { host, secure, segment, named, baseUrl: authority + segment };
+    const { revision } = rules.accounts;
+    this.#last = { host, secure, segment, named, baseUrl: authority + segment, revision };
     return below(this.#last, rawPath);
   }
 
@@ -97,9 +106,9 @@ function accountInHost(sent: string, rules: AddressRules): NamedAccount | undefi
 }
 
 function findNamed(label: string, rules: AddressRules): NamedAccount | undefined {
-  const account = rules.findAccount(label);
+  const account = rules.accounts.find(label);
   if (account) return { account, secondary: false };
   if (!rules.hasSecondary || !label.endsWith(SECONDARY)) return undefined;
-  const primary = rules.findAccount(label.slice(0, -SECONDARY.length));
+  const primary = rules.accounts.find(label.slice(0, -SECONDARY.length));
   return primary && { account: primary, secondary: true };
 }

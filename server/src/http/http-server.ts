@@ -1,5 +1,5 @@
 import { createServer as createHttpServer, type Server } from "node:http";
-import { createServer as createHttpsServer } from "node:https";
+import { createServer as createHttpsServer, Server as HttpsServer } from "node:https";
 import {
   type AddressInfo,
   createServer as createSocketServer,
@@ -125,6 +125,15 @@ export class HttpServer {
 
   get port(): number {
     return (this.#listening.address() as AddressInfo).port;
+  }
+
+  /**
+   * New connections get this certificate; existing ones keep theirs.
+   * @throws Error if it cannot be used, or if this server does not speak TLS
+   */
+  replaceCertificate(tls: TlsMaterial): void {
+    if (!(this.#http instanceof HttpsServer)) throw new Error("This server does not speak TLS.");
+    this.#http.setSecureContext(tls);
   }
 
   /** Refuses new connections, lets requests in flight end, then cuts the remaining connections. */

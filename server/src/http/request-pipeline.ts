@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Accounts } from "../auth/accounts.ts";
-import type { AuthContext, AuthRules } from "../auth/auth-context.ts";
+import { type AuthContext, type AuthRules, withPolicies } from "../auth/auth-context.ts";
 import { authenticate } from "../auth/authenticate.ts";
 import { authorize, refuseAnonymous } from "../auth/authorize.ts";
 import { sentVersionOr, versionOfRefused } from "../auth/version.ts";
@@ -64,12 +64,9 @@ export class RequestPipeline<Context> {
       serviceName: service.name,
       hostStyle: options.hostStyle,
       hasSecondary: service.hasSecondary,
-      findAccount: (name) => options.accounts.find(name),
+      accounts: options.accounts,
     });
-    this.#auth = {
-      ...options.auth,
-      storedPolicy: (address) => service.storedPolicy(address),
-    };
+    this.#auth = withPolicies(options.auth, (address) => service.storedPolicy(address));
   }
 
   /**
