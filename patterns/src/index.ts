@@ -8,10 +8,10 @@ export {
   type TableErrorCode,
   type TableErrorPayloads,
 } from "./errors.ts";
-export { type KeyPart, k, type Segment } from "./keys/key.ts";
+export { type KeyPart, k, type Literal, type Segment } from "./keys/key.ts";
 export type { KeyShape } from "./keys/key-shape.ts";
 export type { Row } from "./model/entity-rows.ts";
-export { f } from "./model/field.ts";
+export { type Field, f } from "./model/field.ts";
 export type { AnyEntity, Index } from "./model/follower.ts";
 export type { Openable } from "./model/openable.ts";
 export type { BlobsPort } from "./ports/blobs.ts";
