@@ -5,7 +5,7 @@ import { isTableError, refused, tableError, validationFailed } from "./errors.ts
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { PointedBlobs } from "./lists/pointed-blobs.ts";
+import { PointedBlobs } from "./large/pointed-blobs.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import type { AnyEntity, Indexes } from "./model/follower.ts";

@@ -6,18 +6,16 @@ import { repairIndex, type VerifyProgress, verifyIndex } from "./index-scrub.ts"
 import { controlledIndexes } from "./index-states.ts";
 import {
   audit,
-  auditSpilled,
+  auditChained,
   before,
   Chained,
   Employee,
   fields,
-  InBlobs,
   jones,
   joneses,
   key,
   open,
   rename,
-  Spilling,
 } from "./lists/test-lists.ts";
 import type { AnyEntity } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
@@ -30,28 +28,22 @@ import { memory } from "./testing/memory.ts";
 import { schedules } from "./testing/test-histories.ts";
 
 describe("the upkeep of a list index", () => {
-  it("builds the lists of existing entities, and deletes their blobs with the index", async () => {
+  it("builds the lists of existing entities, and deletes them with the index", async () => {
     const backend = memory();
     const db = connect({ ...backend, indexStates: controlledIndexes() });
     await db.tables.createTable("rhcontrol");
-    await backend.blobs.createContainer("lists");
-    for (const definition of [Chained, InBlobs]) {
-      const Plain = entity(definition.name, { version: 1, fields, key });
-      await db.createTables(Plain);
-      const last = definition === Chained ? 16 : 24;
-      for (let id = 1; id <= last; id++) await db.open(Plain).insert(jones(id));
-      const cycle = indexLifeCycle(db, definition, "lastName");
-      await cycle.disable();
-      await assert.rejects(db.open(definition).by.lastName.ids(joneses), {
-        code: "index-not-readable",
-      });
-      assert.equal((await cycle.build()).done, last);
-      await auditSpilled(db, definition);
-      await cycle.retire();
-      const { entities } = await backend.tables.query(definition.name, {});
-      assert.equal(entities.length, last);
-    }
-    assert.deepEqual((await backend.blobs.list("lists", {})).blobs, []);
+    const Plain = entity(Chained.name, { version: 1, fields, key });
+    await db.createTables(Plain);
+    for (let id = 1; id <= 16; id++) await db.open(Plain).insert(jones(id));
+    const cycle = indexLifeCycle(db, Chained, "lastName");
+    await cycle.disable();
+    await assert.rejects(db.open(Chained).by.lastName.ids(joneses), {
+      code: "index-not-readable",
+    });
+    assert.equal((await cycle.build()).done, 16);
+    await auditChained(db);
+    await cycle.retire();
+    assert.equal((await backend.tables.query(Chained.name, {})).entities.length, 16);
   });
 
   /** What other software does: an entity leaves, one changes its name, one arrives, and unknown ids are listed. */
@@ -93,11 +85,10 @@ describe("the upkeep of a list index", () => {
     assert.deepEqual([entries, missing], [3, 0]);
   });
 
-  it("finds and repairs every damage, whatever form the lists have", async () => {
-    for (const [definition, members] of [
-      [Spilling, 5],
-      [Chained, 16],
-      [InBlobs, 24],
+  it("finds and repairs every damage", async () => {
+    for (const [definition, members, check] of [
+      [Employee, 5, audit],
+      [Chained, 16, auditChained],
     ] as const) {
       const { backend, db } = await open();
       for (let id = 1; id <= members; id++) await db.open(definition).insert(jones(id));
@@ -115,22 +106,22 @@ describe("the upkeep of a list index", () => {
       backend.clock.advance(120_000);
       const right = { ...wrong, missing: 0, dangling: 0, repairRequests: 0 };
       assert.deepEqual(await verdict(), { entities: members, entries: members, ...right });
-      await auditSpilled(db, definition);
+      await check(db);
     }
   });
 
   it("verifies each member in one request, and reads its list once for all of them", async () => {
     const requestsFor = async (members: number) => {
       const { backend, db } = await open();
-      for (let id = 1; id <= members; id++) await db.open(InBlobs).insert(jones(id));
+      for (let id = 1; id <= members; id++) await db.open(Chained).insert(jones(id));
       backend.clock.advance(120_000);
       const { requests, result } = await db.metered((metered) =>
-        verifyIndex(metered, InBlobs, "lastName"),
+        verifyIndex(metered, Chained, "lastName"),
       );
       assert.deepEqual([result.entries, result.missing], [members, 0]);
       return requests;
     };
-    assert.equal((await requestsFor(34)) - (await requestsFor(24)), 10);
+    assert.equal((await requestsFor(22)) - (await requestsFor(17)), 5);
   });
 
   it("resumes a verification from its progress, even between lists", async () => {
@@ -170,53 +161,10 @@ describe("the upkeep of a list index", () => {
     await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(500) });
   });
 
-  it("restores a list whose blob was deleted", async () => {
-    const { backend, db } = await open();
-    for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
-    const [blob] = (await backend.blobs.list("lists", {})).blobs;
-    await backend.blobs.delete("lists", blob!.name);
-    await assert.rejects(db.open(InBlobs).by.lastName.ids(joneses), {
-      code: "contention-exhausted",
-    });
-    backend.clock.advance(120_000);
-    assert.equal((await verifyIndex(db, InBlobs, "lastName")).missing, 24);
-    assert.equal((await repairIndex(db, InBlobs, "lastName")).missing, 24);
-    await auditSpilled(db, InBlobs);
-  });
-
-  it("stores a list again if its writer stalled until a collection deleted the new blob", async () => {
-    const { backend, db } = await open();
-    const lists = db.open(InBlobs);
-    for (let id = 1; id <= 24; id++) await lists.insert(jones(id));
-    const { tables } = db;
-    let isStill = true;
-    const slow = connect({
-      ...backend,
-      ...intercept(backend, async ({ port, method }, send) => {
-        const answer = await send();
-        if (!isStill || port !== "blobs" || method !== "put") return answer;
-        isStill = false;
-        backend.clock.advance(25 * 3_600_000);
-        assert.equal(await lists.by.lastName.collect(), 1);
-        return answer;
-      }),
-    });
-    await slow.open(InBlobs).insert(jones(25));
-    await auditSpilled(db, InBlobs);
-    isStill = true;
-    await tables.commit("InBlobs", [
-      deleteOf(InBlobs.rows.key({ dept: "Sales", id: 7 }, db.profile)),
-    ]);
-    await repairIndex(slow, InBlobs, "lastName");
-    assert.equal(isStill, false);
-    await auditSpilled(db, InBlobs);
-  });
-
   it("repairs lists despite crashes and concurrent writers and repairs", async () => {
-    for (const [definition, members] of [
-      [Spilling, 5],
-      [Chained, 16],
-      [InBlobs, 24],
+    for (const [definition, members, check] of [
+      [Employee, 5, audit],
+      [Chained, 16, auditChained],
     ] as const) {
       const tolerant = (client: Client) => (db: Database) =>
         client(db).catch((error) => {
@@ -227,7 +175,6 @@ describe("the upkeep of a list index", () => {
       const schedule = {
         before: async (db: Database) => {
           await db.createTables(definition);
-          await db.blobs?.createContainer("lists");
           for (let id = 1; id <= members; id++) await employees(db).insert(jones(id));
           await damage(db, definition);
           await db.clock.sleep(120_000);
@@ -236,9 +183,9 @@ describe("the upkeep of a list index", () => {
           await db.clock.sleep(120_000);
           await repair(db);
         },
-        check: (db: Database) => auditSpilled(db, definition),
+        check: async (db: Database) => void (await check(db)),
       };
-      if (definition === Spilling) await crashEverywhere(repair, schedule);
+      if (definition === Employee) await crashEverywhere(repair, schedule);
       await interleave({
         ...schedule,
         clients: {
@@ -252,7 +199,7 @@ describe("the upkeep of a list index", () => {
           leave: tolerant((db) => employees(db).delete({ dept: "Sales", id: 90 })),
         },
         crashShare: 0.01,
-        runs: schedules(definition === Spilling ? 60 : 12),
+        runs: schedules(definition === Employee ? 60 : 12),
       });
     }
   });

@@ -31,8 +31,10 @@ describe("the pages of the manual", () => {
   });
 });
 
-/** Inside the package, so that an example imports what readers import. */
-const folder = mkdtempSync(join(root, "patterns/.manual-"));
+/** Outside the package, so that an example imports what readers import. */
+const build = join(root, ".build");
+mkdirSync(build, { recursive: true });
+const folder = mkdtempSync(join(build, "manual-"));
 
 describe("the examples of the manual", () => {
   before(() => {
@@ -42,7 +44,10 @@ describe("the examples of the manual", () => {
       extends: "../../tsconfig.base.json",
       compilerOptions: {
         composite: false,
-        noEmit: true,
+        // Programs publish what they declare: every type must have a name that they can import.
+        declaration: true,
+        emitDeclarationOnly: true,
+        outDir: "declarations",
         rootDir: "../..",
         lib: ["es2023", "dom"],
         types: ["node"],
@@ -76,7 +81,7 @@ function pathOf(name: string): string {
 function exampleOf(name: string): string {
   const blocks = Array.from(pageOf(name).matchAll(/^```ts\n(.*?)^```$/gms), ([, code]) => code);
   assert.ok(blocks.length > 0, `${name}.md has no example`);
-  return blocks.join("\n");
+  return blocks.join("\n").replace(/^(?=const \w)/gm, "export ");
 }
 
 function pageOf(name: string): string {

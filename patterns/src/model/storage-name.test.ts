@@ -4,7 +4,6 @@ import { blobList } from "../blob-list.ts";
 import { inbox } from "../inbox.ts";
 import { connect, entity, f, isTableError, k } from "../index.ts";
 import { largeValueFields, largeValues } from "../large-value.ts";
-import { listIndex } from "../list-index.ts";
 import { jsonLines, logFiles } from "../logs.ts";
 import { outbox } from "../outbox.ts";
 import { createWorker } from "../queue-worker.ts";
@@ -32,13 +31,11 @@ function followed(follower: Follower) {
 
 const partition = [k.lit("town"), k.str("town")];
 const row = [k.lit("of"), k.str("p"), k.uint("id", 4)];
-const town = [k.lit("town"), k.str("town")];
 
 /** By the kind of thing that is named. */
 const DECLARATIONS: Readonly<Record<string, readonly ((name: string) => unknown)[]>> = {
   container: [
     (container) => indexed(blobList({ container, name: [k.str("town")] })),
-    (container) => indexed(listIndex({ row: town, property: "members", spill: "blob", container })),
     (container) => largeValues(Base, { name: "photo", container }),
     (container) => logFiles({ container, service: "web", format: jsonLines() }),
   ],

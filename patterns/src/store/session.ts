@@ -91,8 +91,6 @@ export type SessionEvent =
       readonly key: string;
       readonly error: unknown;
     }
-  /** A list index outgrew its rows: from now on every change to this list writes a blob. */
-  | { readonly kind: "list in blob"; readonly index: string; readonly key: string }
   /** Background work failed; it continues. */
   | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 
