@@ -138,7 +138,7 @@ const PLACES: Record<string, readonly string[]> = { ...ALLOWED, ...patternLayers
 const ONLY_IN: Record<string, readonly string[]> = {
   "node:http": ["server/src/http", "patterns/src/transport.ts"],
   "node:https": ["server/src/http", "patterns/src/transport.ts"],
-  "node:net": ["server/src/http", "server/src/engine/postgres"],
+  "node:net": ["server/src/http", "server/src/engine/postgres", "cli/src/reachable.ts"],
   lmdb: ["server/src/engine/lmdb"],
   pg: ["server/src/engine/postgres"],
   jose: ["server/src/auth"],

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
+import { assertReachable } from "./reachable.ts";
 
 export interface SignedAnswer {
   readonly status: number;
@@ -44,6 +45,7 @@ export async function fetchSigned(
     const hash = createHmac("sha256", key).update(text, "utf8").digest("base64");
     headers.Authorization = `SharedKeyLite ${name}:${hash}`;
   }
+  await assertReachable(url);
   const response = await fetch(url, { headers }).catch(({ cause, message }: Error) => {
     const reason = cause instanceof Error ? cause.message : message;
     throw new Error(`${url.origin} did not answer: ${reason}`, { cause });

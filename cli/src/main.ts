@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { addAccountCommand } from "./account.ts";
 import { addAdviseCommand } from "./advise.ts";
 import { addBackupCommand } from "./backup.ts";
+import { addConnectionStringCommand } from "./connection-string.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { failWith } from "./fail-with.ts";
@@ -22,6 +24,8 @@ const program = new Command("rowhouse")
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 
 addServeCommand(program);
+addAccountCommand(program);
+addConnectionStringCommand(program);
 addEngineCommand(program);
 addExplainCommand(program);
 addInspectCommand(program);

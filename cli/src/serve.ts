@@ -8,13 +8,14 @@ import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Account } from "@rowhouse/server/wire/account";
 import type { Command } from "commander";
 import type { Logger } from "pino";
+import { connectionString } from "./connection-string.ts";
 import { failWith } from "./fail-with.ts";
 import { messageOf } from "./message-of.ts";
 import { reportOf } from "./report.ts";
 import { onSignals } from "./serve/end-signals.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
-import { connectionString, runCommand } from "./serve/run-command.ts";
+import { runCommand } from "./serve/run-command.ts";
 import { checkOptions } from "./serve/serve-conflicts.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-options.ts";
 import { readSettings, type Settings } from "./serve/settings.ts";
@@ -70,10 +71,19 @@ async function serve(
   try {
     running = await startOrFork(options, commandLine);
   } catch (error) {
-    failWith(program, `rowhouse cannot start: ${messageOf(error)}`);
+    failWith(program, `rowhouse cannot start: ${messageOf(error)}${remedyOf(error)}`);
   }
   if (running && commandLine.length > 0)
     process.exitCode = await runAlongside(running, commandLine, options);
+}
+
+/** What to do about it, where the message does not say. */
+function remedyOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const isTaken = cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE";
+  return isTaken
+    ? ". Another server has that port: stop it, or choose another port (--tablePort, --queuePort, --blobPort; 0 picks a free one)."
+    : "";
 }
 
 /** Serves in this process, or, with `--workers`, starts worker processes that do; then returns undefined. */

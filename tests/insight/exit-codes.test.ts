@@ -13,6 +13,10 @@ interface CommandLine {
   readonly reason: RegExp;
 }
 
+/** Nothing listens at the port of the discard service. */
+const NOT_RUNNING =
+  /Nothing serves at http:\/\/127\.0\.0\.1:9 \(.*ECONNREFUSED.*\)\. Start a server there \(rowhouse serve\)/;
+
 const COMMAND_LINES: readonly CommandLine[] = [
   { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
   {
@@ -132,6 +136,22 @@ const COMMAND_LINES: readonly CommandLine[] = [
     args: ["explain", "", "-t", "Tab", "--against", "localhost:10002/a?sig=secret"],
     reason:
       /^rowhouse: --against is not a URL such as http:\/\/127\.0\.0\.1:10002\/devstoreaccount1\.\n$/,
+  },
+  {
+    what: "a server that is not running, for explain",
+    args: ["explain", "", "-t", "Tab", "--against", "http://127.0.0.1:9/devstoreaccount1"],
+    reason: NOT_RUNNING,
+  },
+  {
+    what: "a server that is not running, for the commands of patterns, without trying for a minute",
+    args: ["patterns", "index", "status", "Employee"].concat([
+      ...["--schema", "tests/patterns/command/schema.ts"],
+      ...[
+        "--connection",
+        "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;TableEndpoint=http://127.0.0.1:9/a",
+      ],
+    ]),
+    reason: NOT_RUNNING,
   },
   {
     what: "definitions that are not a module",

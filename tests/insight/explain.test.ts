@@ -101,7 +101,7 @@ describe("rowhouse explain", () => {
     });
     await assert.rejects(
       explainFilter("", { table: "People", against: url }, {}),
-      /^Error: http:\/\/127\.0\.0\.1:\d+ did not answer: .*ECONNREFUSED/,
+      /^Error: Nothing serves at http:\/\/127\.0\.0\.1:\d+ \(.*ECONNREFUSED/,
     );
   });
 

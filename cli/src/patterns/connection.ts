@@ -1,5 +1,6 @@
 import type { Database, Layer } from "@rowhouse/patterns";
 import { type Command, Option } from "commander";
+import { assertReachable, tableUrlOf } from "../reachable.ts";
 import type { Library } from "./library.ts";
 import type { Progress } from "./outcome.ts";
 
@@ -56,6 +57,8 @@ export async function openDatabase(
   const client = clientFrom("table", () =>
     TableServiceClient.fromConnectionString(connection, { allowInsecureConnection }),
   );
+  const url = tableUrlOf(connection);
+  if (url) await assertReachable(url);
   const database = connect({
     tables: azureTables(client, { profile: options.profile }),
     indexStates: controlledIndexes(),

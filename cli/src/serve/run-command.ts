@@ -1,8 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:os";
-import type { RunningServer } from "@rowhouse/server/server";
-import type { Account } from "@rowhouse/server/wire/account";
 import { messageOf } from "../message-of.ts";
 import { endBy } from "./end-signals.ts";
 
@@ -36,20 +34,4 @@ export async function runCommand(
     process.off("SIGHUP", pass);
     process.off("SIGINT", wait);
   }
-}
-
-/** The connection string of one account, for official clients, with the endpoints that are served. */
-export function connectionString(urls: RunningServer["urls"], { name, keys }: Account): string {
-  const [key = new Uint8Array(0)] = keys;
-  const { table, queue, blob } = urls;
-  const [url = ""] = [table, queue, blob].filter((each) => each !== undefined);
-  const parts = [
-    `DefaultEndpointsProtocol=${new URL(url).protocol.slice(0, -1)}`,
-    `AccountName=${name}`,
-    `AccountKey=${Buffer.from(key).toString("base64")}`,
-  ];
-  if (table !== undefined) parts.push(`TableEndpoint=${table}/${name}`);
-  if (queue !== undefined) parts.push(`QueueEndpoint=${queue}/${name}`);
-  if (blob !== undefined) parts.push(`BlobEndpoint=${blob}/${name}`);
-  return parts.join(";");
 }

@@ -1,5 +1,6 @@
 import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/wire/service-name";
 import { InvalidArgumentError, Option } from "commander";
+import { configOption } from "../account.ts";
 import { notEmpty } from "../not-empty.ts";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
@@ -37,9 +38,7 @@ export function serveOptions(): Option[] {
     new Option("-l, --location <folder>", "the folder that holds the data")
       .default("rowhouse-data")
       .argParser(notEmpty),
-    new Option("--config <file>", "a JSON file with accounts and bearer token issuers").argParser(
-      notEmpty,
-    ),
+    configOption(),
     new Option(
       "--engine <url>",
       "store the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
@@ -123,7 +122,7 @@ function only(service: string): Option {
 }
 
 /** The ports at which clients expect each service with `UseDevelopmentStorage=true`. */
-const PORTS: Readonly<Record<ServiceName, number>> = {
+export const PORTS: Readonly<Record<ServiceName, number>> = {
   blob: 10000,
   queue: 10001,
   table: 10002,
@@ -135,7 +134,7 @@ export function servicesOf(options: ServeOptions): readonly ServiceName[] {
   return named.length > 0 ? named : SERVICE_NAMES;
 }
 
-function parsePort(text: string): number {
+export function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
   throw new InvalidArgumentError("It must be a port from 0 to 65535.");

@@ -33,7 +33,8 @@ export function readSettings(file: string | undefined, environment: NodeJS.Proce
   };
 }
 
-function readJson(file: string): unknown {
+/** @throws SettingsError that never quotes the file, which contains keys */
+export function readJson(file: string): unknown {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
