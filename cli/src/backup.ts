@@ -31,7 +31,7 @@ export function addBackupCommand(program: Command): void {
           if (interruption) throw interruption;
           show(progress);
         };
-        const { damagedBlobs, ...copied } = await backUp({
+        const { damagedBlobs, damagedEntries, ...copied } = await backUp({
           engine,
           contents,
           to: target,
@@ -41,9 +41,14 @@ export function addBackupCommand(program: Command): void {
         });
         process.stdout.write(`${target}: ${describe(copied)}\n`);
         for (const blob of damagedBlobs) {
-          process.stdout.write(`already damaged: blob ${JSON.stringify(blob)} has no content\n`);
+          process.stdout.write(
+            `already damaged: the content of blob ${JSON.stringify(blob)} is missing or damaged\n`,
+          );
         }
-        process.exitCode = damagedBlobs.length > 0 ? 1 : 0;
+        for (const entry of damagedEntries) {
+          process.stdout.write(`already damaged, and not in the copy: ${entry}\n`);
+        }
+        process.exitCode = damagedBlobs.length + damagedEntries.length > 0 ? 1 : 0;
       } finally {
         await engine.close();
       }

@@ -5,6 +5,7 @@ import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
 import type { Engine, Entry, KeyRange } from "@rowhouse/server/engine/engine";
 import { decodeId, decodeText, partitionPrefixRange } from "@rowhouse/server/engine/key-codec";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { printable } from "@rowhouse/server/stored-key";
 import { tablePrefix } from "@rowhouse/server/table/table-keys";
 
 /**
@@ -64,16 +65,6 @@ export function describeEntry({ key, value, version }: Entry): string {
 const SPACE_NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(KEY_SPACES).map(([name, byte]) => [byte, name]),
 );
-
-/** Printable ASCII as text, every other byte as `\xNN`. */
-function printable(bytes: Uint8Array): string {
-  let out = "";
-  for (const byte of bytes) {
-    const isPlain = byte >= 0x20 && byte < 0x7f && byte !== 0x5c;
-    out += isPlain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, "0")}`;
-  }
-  return out;
-}
 
 function text(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString("utf8");

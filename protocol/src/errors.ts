@@ -275,6 +275,11 @@ export const ERRORS = {
     412,
     "The source condition specified using HTTP conditional header(s) is not met.",
   ],
+  /** Ours: the storage keeps a checksum with everything it stores. */
+  StoredDataDamaged: [
+    500,
+    "The requested data is damaged in the storage of this server. It is not returned.",
+  ],
   SystemInUse: [409, "This blob is in use by the system."],
   TableAlreadyExists: [409, "The table specified already exists."],
   TableBeingDeleted: [409, "The specified table is being deleted. Try operation later."],

@@ -13,6 +13,7 @@ import { copyKey } from "./engine/key-codec.ts";
 import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";
 import { flushFolder, makeFolder } from "./engine/make-folder.ts";
 import { scanToEnd } from "./engine/scan-to-end.ts";
+import { describeDamage } from "./stored-key.ts";
 
 export interface BackupOptions {
   /** The engine to copy; servers may use it during the backup. */
@@ -33,8 +34,10 @@ export interface BackupProgress {
 }
 
 export interface Backup extends Readonly<BackupProgress> {
-  /** `account/container/blob` of each blob whose content is missing, sorted. */
+  /** `account/container/blob` of each blob whose content is missing or damaged, sorted. */
   readonly damagedBlobs: readonly string[];
+  /** What the copy lacks because it was damaged in the source. */
+  readonly damagedEntries: readonly string[];
 }
 
 const CONTENTS_AT_A_TIME = 256;
@@ -64,15 +67,20 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
     const hold = await notes.hold();
     try {
       const progress = { entries: 0, entryBytes: 0, contents: 0 };
-      await engine.copyTo(part, ({ value }) => {
-        progress.entries++;
-        progress.entryBytes += value.length;
-        onProgress?.(progress);
+      const damaged: EngineError[] = [];
+      await engine.copyTo(part, {
+        onCopied({ value }) {
+          progress.entries++;
+          progress.entryBytes += value.length;
+          onProgress?.(progress);
+        },
+        onDamaged: (error) => damaged.push(error),
       });
       const damagedBlobs = await fillIn(part, notes.holds(), contents, () => {
         progress.contents++;
         onProgress?.(progress);
       });
+      const damagedEntries = await describeDamage(engine, damaged);
       if (!(await deleteAll(engine, [hold.note], [hold.check]))) {
         throw new EngineError(
           "Unavailable",
@@ -82,7 +90,7 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
       hold.settle();
       renameSync(part, target);
       flushFolder(dirname(target));
-      return { ...progress, damagedBlobs };
+      return { ...progress, damagedBlobs, damagedEntries };
     } finally {
       hold.giveUp();
     }

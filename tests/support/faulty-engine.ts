@@ -20,8 +20,8 @@ export class FaultyEngine implements Engine {
   readonly #inner = new MemoryEngine();
   readonly keyBytesMax = this.#inner.keyBytesMax;
   /** The error of every read, or every commit, from now on. */
-  readFault: EngineErrorCode | undefined;
-  commitFault: EngineErrorCode | undefined;
+  readFault: Fault | undefined;
+  commitFault: Fault | undefined;
 
   nextVersion(): number {
     return this.#inner.nextVersion();
@@ -52,6 +52,10 @@ export class FaultyEngine implements Engine {
   }
 }
 
-function failWith(code: EngineErrorCode | undefined): void {
+/** A failure of the storage, or a bug in the engine. */
+type Fault = EngineErrorCode | "Bug";
+
+function failWith(code: Fault | undefined): void {
+  if (code === "Bug") throw new TypeError("Told to fail.");
   if (code !== undefined) throw new EngineError(code, "Told to fail.");
 }

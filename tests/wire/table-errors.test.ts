@@ -58,7 +58,7 @@ const CASES: Partial<Record<ErrorCode, (lab: Lab) => Promise<HttpAnswer | string
   HostInformationNotPresent: ({ wire }) => wire.send("GET", "/Tables", { headers: { Host: "" } }),
   InsufficientAccountPermissions: ({ server, target }) =>
     atSecondary(server, target, (wire) => wire.send("DELETE", "/Tables('People')")),
-  InternalError: (lab) => failing(lab, "Corrupt"),
+  InternalError: (lab) => failing(lab, "Bug"),
   InvalidAuthenticationInfo: ({ wire }) =>
     wire.send("GET", "/People", { headers: { Authorization: "Nonsense" } }),
   InvalidDuplicateRow: async ({ wire }) =>
@@ -93,6 +93,7 @@ const CASES: Partial<Record<ErrorCode, (lab: Lab) => Promise<HttpAnswer | string
   RequestUrlFailedToParse: ({ wire }) => wire.send("GET", "/People?$filter=%zz"),
   ResourceNotFound: ({ wire }) => wire.send("GET", "/People(PartitionKey='p',RowKey='none')"),
   ServerBusy: (lab) => failing(lab, "Unavailable"),
+  StoredDataDamaged: (lab) => failing(lab, "Corrupt"),
   TableAlreadyExists: (lab) => create(lab, "people"),
   TableNotFound: ({ wire }) => wire.send("GET", "/Nobody"),
   TooManyProperties: (lab) => {
@@ -240,7 +241,7 @@ async function onlyCode(answer: HttpAnswer): Promise<string> {
   return parts[0]!.code ?? "";
 }
 
-async function failing(lab: Lab, code: EngineErrorCode): Promise<HttpAnswer> {
+async function failing(lab: Lab, code: EngineErrorCode | "Bug"): Promise<HttpAnswer> {
   lab.engine.commitFault = code;
   try {
     return await insert(lab, { PartitionKey: "p", RowKey: "fault" });

@@ -335,7 +335,7 @@ it("A SAS of a table permits neither Get Table nor Delete Table", async () => {
 const FAULTS = [
   ["Unavailable", 503, "ServerBusy"],
   ["Unknown", 500, "OperationTimedOut"],
-  ["Corrupt", 500, "InternalError"],
+  ["Corrupt", 500, "StoredDataDamaged"],
   ["Closed", 503, "ServerBusy"],
 ] as const;
 

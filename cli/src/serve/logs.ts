@@ -3,6 +3,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "@rowhouse/server/clock";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import { makeFolder } from "@rowhouse/server/engine/make-folder";
+import { describeKey } from "@rowhouse/server/stored-key";
 import type { Observer } from "@rowhouse/server/wire/observer";
 import { type Logger, pino } from "pino";
 import { messageOf } from "../message-of.ts";
@@ -71,16 +72,21 @@ export class FaultLog {
   /** @param facts about the operation that failed */
   report(what: string, error: unknown, facts: object = {}): void {
     const isKnown = error instanceof EngineError || error instanceof ServiceError;
-    const omitted = isKnown ? this.#omittedBefore(what, error) : 0;
-    const fault = { ...facts, err: error };
+    const entry = damagedEntry(error);
+    const omitted = isKnown ? this.#omittedBefore(what, error, entry) : 0;
+    const fault = { ...facts, entry, err: error };
     if (omitted === undefined) this.#log.debug(fault, what);
     else this.#log.error(omitted === 0 ? fault : { ...fault, omitted }, what);
   }
 
   /** How many repetitions have been omitted since this was last logged; undefined if this one is omitted, too. */
-  #omittedBefore(what: string, { code, message }: EngineError | ServiceError): number | undefined {
+  #omittedBefore(
+    what: string,
+    { code, message }: EngineError | ServiceError,
+    entry: string | undefined,
+  ): number | undefined {
     const now = this.#clock.now();
-    const kind = `${what} ${code} ${message}`;
+    const kind = `${what} ${code} ${message} ${entry}`;
     const logged = this.#logged.get(kind);
     if (logged !== undefined && Math.abs(now - logged.at) < REPEAT_MS) {
       logged.omitted++;
@@ -90,4 +96,12 @@ export class FaultLog {
     this.#logged.set(kind, { at: now, omitted: 0 });
     return logged?.omitted ?? 0;
   }
+}
+
+/** What is damaged, if the error or what caused it names an entry. */
+function damagedEntry(error: unknown): string | undefined {
+  if (error instanceof EngineError && error.key) return describeKey(error.key);
+  return error instanceof Error && error.cause !== undefined
+    ? damagedEntry(error.cause)
+    : undefined;
 }

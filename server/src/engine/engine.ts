@@ -127,7 +127,15 @@ export interface ScanHints {
   readonly entriesExpected?: number;
   /** The part of the range that the caller needs; an engine behind a network need not send the rest. */
   readonly wanted?: WantedSorts | undefined;
+  /**
+   * Called for what is damaged, which is then left out. Every value is checked, also one that was found intact
+   * before. Without it, damage that the scan meets makes it fail.
+   */
+  readonly onDamaged?: OnDamaged | undefined;
 }
+
+/** Receives an error `Corrupt`, with the key if one entry is damaged and its key is known. */
+export type OnDamaged = (error: EngineError) => void;
 
 /**
  * The sort parts of entries that matter. An engine may leave out any other entry, as long as it reports it to
@@ -211,10 +219,13 @@ export type EngineErrorCode = "Closed" | "KeyTooLong" | "Unavailable" | "Unknown
 /** A fault below the services. Expected outcomes are values; see `CommitResult`. */
 export class EngineError extends Error {
   readonly code: EngineErrorCode;
+  /** With `Corrupt`: the entry that is damaged, if its key is known. */
+  readonly key: Key | undefined;
 
-  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown; key?: Key }) {
     super(message, options);
     this.name = "EngineError";
     this.code = code;
+    this.key = options?.key;
   }
 }

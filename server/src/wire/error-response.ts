@@ -18,8 +18,10 @@ export function toServiceError(error: unknown): ServiceError {
       // Keys are bounded before they reach an engine, so one that still does not fit is the client's fault.
       case "KeyTooLong":
         return new ServiceError("PropertyValueTooLarge", { cause: error });
+      case "Corrupt":
+        return new ServiceError("StoredDataDamaged", { cause: error });
     }
   }
-  // Stored data is damaged, or this is a bug.
+  // A bug.
   return new ServiceError("InternalError", { cause: error });
 }

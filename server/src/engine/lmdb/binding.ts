@@ -41,9 +41,12 @@ export interface Environment {
 
 export interface PutOptions {
   readonly version: number;
-  /** Leaves an existing entry unchanged. */
+  /**
+   * Leaves an existing entry unchanged: one descent of the tree and one native call, where a read and a put
+   * take two. 2 % of a transaction of inserts.
+   */
   readonly noOverwrite?: true;
-  /** Puts the entry behind all others, or not at all. */
+  /** Puts the entry behind all others, or not at all, and leaves no page half full. */
   readonly append?: true;
 }
 
@@ -83,19 +86,6 @@ export interface FlatKeyPosition {
   bytes: Uint8Array;
   start: number;
   end: number;
-}
-
-/**
- * Puts an entry unless its key exists, and returns whether it did: one descent of the tree and one native
- * call, where a read and a put take two. 2 % of a transaction of inserts.
- */
-export function putNew(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
-  return store.put(key, value, { version, noOverwrite: true }).result;
-}
-
-/** Puts an entry behind all others, and leaves no page half full; returns whether its key is the last. */
-export function putLast(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
-  return store.put(key, value, { version, append: true }).result;
 }
 
 /**
@@ -178,7 +168,7 @@ const PROGRESS = 1;
 /** Set in the instruction behind the last one. */
 const HAS_FAILED = 0x40000000;
 
-/** The version of the entry that was read last. */
+/** The version of the entry that was read last, with its sign; see `sealed-value.ts`. */
 export const lastVersion: () => number = lmdb.getLastVersion;
 
 export interface StoreOptions {
@@ -230,11 +220,12 @@ const valueCode = {
 };
 
 /**
- * The bytes of a value in the shared buffer, whose `length` is that of the value although the buffer is longer.
+ * The first bytes of a value in the shared buffer, by default all: its `length` is that of the value although the
+ * buffer is longer.
  */
-export function viewOf(shared: Buffer): Uint8Array {
+export function viewOf(shared: Buffer, length = shared.length): Uint8Array {
   if (shared !== viewed?.buffer) viewed = { buffer: shared, views: new BeginningViews(shared) };
-  return viewed.views.of(shared.length);
+  return viewed.views.of(length);
 }
 
 let viewed: { readonly buffer: Buffer; readonly views: BeginningViews } | undefined;

@@ -1,4 +1,4 @@
-import type { Entry, Key, KeyRange } from "../engine.ts";
+import { EngineError, type Entry, type Key, type KeyRange, type OnDamaged } from "../engine.ts";
 import { equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
 import {
   lastVersion,
@@ -7,25 +7,40 @@ import {
   type ReadTransaction,
   type Snapshot,
   type Store,
-  viewOf,
 } from "./binding.ts";
 import { FLAT_KEY_BYTES_MAX } from "./data-file.ts";
+import { openSealed, type Seals } from "./sealed-value.ts";
 
 /** The entries of a range as a cursor of the binding reads them; used if there is no map to walk. */
 export class CursorEntries {
-  readonly entry = new LentEntry();
+  readonly entry: LentEntry;
   readonly #items: Iterator<RangeItem>;
+  readonly #onDamaged: OnDamaged | undefined;
 
-  constructor(store: Store, snapshot: Snapshot, range: KeyRange) {
+  constructor(
+    { store, seals }: { readonly store: Store; readonly seals: Seals },
+    snapshot: Snapshot,
+    range: KeyRange,
+    onDamaged: OnDamaged | undefined,
+  ) {
     const options = rangeOptions(range, snapshot.transaction);
+    this.entry = new LentEntry(seals);
     this.#items = store.getRange(options)[Symbol.iterator]();
+    this.#onDamaged = onDamaged;
   }
 
   next(): boolean {
-    const item = this.#items.next();
-    if (item.done) return false;
-    this.entry.lend(item.value);
-    return true;
+    for (;;) {
+      const item = this.#items.next();
+      if (item.done) return false;
+      try {
+        this.entry.lend(item.value);
+        return true;
+      } catch (error) {
+        if (!this.#onDamaged || !(error instanceof EngineError)) throw error;
+        this.#onDamaged(error);
+      }
+    }
   }
 
   release(): void {
@@ -42,10 +57,14 @@ class LentEntry implements Entry {
   #keyBuffer: Uint8Array = NOTHING;
   #keyStart = 0;
   #keyEnd = 0;
-  #valueBuffer: Buffer = NOTHING;
   readonly #splitter = new KeySplitter();
   #key: Key | undefined;
-  #value: Uint8Array | undefined;
+  #value: Uint8Array = NOTHING;
+  readonly #seals: Seals;
+
+  constructor(seals: Seals) {
+    this.#seals = seals;
+  }
 
   get key(): Key {
     this.#key ??= this.#splitter.split(this.#keyBuffer, this.#keyStart, this.#keyEnd);
@@ -53,18 +72,18 @@ class LentEntry implements Entry {
   }
 
   get value(): Uint8Array {
-    this.#value ??= viewOf(this.#valueBuffer);
     return this.#value;
   }
 
+  /** @throws EngineError Corrupt if the value is damaged. */
   lend({ key, value }: RangeItem): void {
-    this.version = lastVersion();
+    const stored = lastVersion();
+    this.version = Math.abs(stored);
     this.#keyBuffer = key.bytes;
     this.#keyStart = key.start;
     this.#keyEnd = key.end;
-    this.#valueBuffer = value;
     this.#key = undefined;
-    this.#value = undefined;
+    this.#value = openSealed(this.key, value, stored, this.#seals);
   }
 
   /** Runs a read that the visitor makes meanwhile, then restores the shared buffers that it overwrote. */

@@ -59,7 +59,7 @@ describe("The data folder", () => {
   it("is refused when its format is unknown, when its record is damaged, and when it is another program's", async () => {
     const damages: [record: Uint8Array, code: "Unavailable" | "Corrupt"][] = [
       [metaRecord("ROWHOUSE", FORMAT + 1), "Unavailable"],
-      [metaRecord("ROWHOUSE", 0), "Unavailable"],
+      [metaRecord("ROWHOUSE", 0), "Corrupt"],
       [metaRecord("HOUSEROW", FORMAT), "Corrupt"],
       [Buffer.from("ROWHOUSE"), "Corrupt"],
     ];

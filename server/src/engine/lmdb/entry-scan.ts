@@ -1,11 +1,11 @@
-import type { KeyRange, ScanEnd, Visit } from "../engine.ts";
+import type { KeyRange, OnDamaged, ScanEnd, Visit } from "../engine.ts";
 import { after, copyKey } from "../key-codec.ts";
 import { TurnBudget } from "../turn-budget.ts";
 import type { Snapshot, Snapshots, Store } from "./binding.ts";
 import { CursorEntries } from "./cursor-entries.ts";
 import { toEngineError } from "./lmdb-errors.ts";
-import type { MemoryMap } from "./memory-map.ts";
-import { TreeWalk } from "./tree-walk.ts";
+import type { Seals } from "./sealed-value.ts";
+import { TreeWalk, type WalkSource } from "./tree-walk.ts";
 
 /** The source that scans read. */
 export interface ScanSource {
@@ -13,8 +13,9 @@ export interface ScanSource {
   readonly snapshots: Snapshots;
   /** After this time a scan ends with `resumeAt`. */
   readonly snapshotMsMax: number;
-  /** If there is one, scans walk it. */
-  readonly map: MemoryMap | undefined;
+  readonly seals: Seals;
+  /** If there is one, scans walk its memory map. */
+  readonly walk: WalkSource | undefined;
   /** Walks that are not in use. */
   readonly walks: TreeWalk[];
 }
@@ -32,9 +33,10 @@ export class EntryScan {
   readonly #budget = new TurnBudget();
   readonly #endsAt: number;
 
-  constructor(source: ScanSource, range: KeyRange, visit: Visit) {
+  constructor(source: ScanSource, range: KeyRange, visit: Visit, onDamaged?: OnDamaged) {
     this.#visit = visit;
-    this.#endsAt = performance.now() + source.snapshotMsMax;
+    const now = performance.now();
+    this.#endsAt = now + source.snapshotMsMax;
     this.#source = source;
     try {
       this.#snapshot = source.snapshots.take();
@@ -42,7 +44,9 @@ export class EntryScan {
       throw toEngineError(error, "Unavailable", "scan");
     }
     try {
-      this.#entries = this.#walk(range) ?? new CursorEntries(source.store, this.#snapshot, range);
+      this.#entries =
+        this.#walk(range, now, onDamaged) ??
+        new CursorEntries(source, this.#snapshot, range, onDamaged);
     } catch (error) {
       source.snapshots.giveBack(this.#snapshot);
       throw toEngineError(error, "Unavailable", "scan");
@@ -78,12 +82,12 @@ export class EntryScan {
     this.#source.snapshots.giveBack(this.#snapshot);
   }
 
-  #walk(range: KeyRange): TreeWalk | undefined {
-    const { map, walks } = this.#source;
-    if (map === undefined) return undefined;
+  #walk(range: KeyRange, now: number, onDamaged?: OnDamaged): TreeWalk | undefined {
+    const { walk: source, walks } = this.#source;
+    if (source === undefined) return undefined;
     this.#snapshot.begin();
-    const walk = walks.pop() ?? new TreeWalk(map);
-    if (walk.begin(range)) return walk;
+    const walk = walks.pop() ?? new TreeWalk(source);
+    if (walk.begin(range, now, onDamaged)) return walk;
     walks.push(walk);
     return undefined;
   }

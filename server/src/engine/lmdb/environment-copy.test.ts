@@ -36,7 +36,7 @@ for (const walksMap of [true, false]) {
       let copied = 0;
       const writing: Promise<unknown>[] = [];
       const target = join(folder, "target");
-      await source.copyTo(target, () => {
+      const onCopied = () => {
         if (copied++ % 500 === 0) {
           writing.push(
             mustCommit(source, {
@@ -48,7 +48,8 @@ for (const walksMap of [true, false]) {
             }),
           );
         }
-      });
+      };
+      await source.copyTo(target, { onCopied, onDamaged: assert.fail });
       assert.ok((await Promise.all(writing)).length > 10);
       assert.equal(copied, before.length);
 
@@ -68,7 +69,10 @@ for (const walksMap of [true, false]) {
       const source = await openLmdbEngine({ path: join(folder, "second"), walksMap });
       await put(source, keyOf(1), "1");
       await assert.rejects(
-        source.copyTo(join(folder, "second", "data.mdb", "x"), () => {}),
+        source.copyTo(join(folder, "second", "data.mdb", "x"), {
+          onCopied() {},
+          onDamaged: assert.fail,
+        }),
         EngineError,
       );
       await source.close();

@@ -1,11 +1,12 @@
 import { EngineError, type Entry } from "../engine.ts";
 import { copyKey } from "../key-codec.ts";
 import { makeFolder } from "../make-folder.ts";
-import { openStore, putLast, type Store, type StoreOptions } from "./binding.ts";
+import { openStore, type Store, type StoreOptions } from "./binding.ts";
 import { assertCanBeMapped, assertCanBeOpened, freeBytes, PAGE_BYTES } from "./data-file.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable } from "./memory-map.ts";
 import { type MetaRecord, openMeta, writeMeta } from "./meta-record.ts";
+import { putSealed } from "./sealed-value.ts";
 
 /** Bytes written in one transaction, which LMDB holds in memory and the caller waits for. */
 const GROUP_BYTES = 4 << 20;
@@ -15,6 +16,8 @@ const ENTRY_BYTES = 200;
 const PAGES_TIMES = 2;
 /** The branches above the leaves. */
 const COMMIT_BYTES = 32 * PAGE_BYTES;
+
+const LAST = { append: true } as const;
 
 /**
  * A new environment built from entries in ascending order of their keys. Each is put behind the last one, so
@@ -67,7 +70,7 @@ export class EnvironmentCopy {
     this.#attempt(() =>
       this.#store.transactionSync(() => {
         for (const { key, value, version } of group) {
-          if (!putLast(this.#store, key, value, version)) {
+          if (!putSealed(this.#store, key, value, version, LAST)) {
             throw new Error("The entries to copy are not in key order.");
           }
         }

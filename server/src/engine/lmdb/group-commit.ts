@@ -5,7 +5,8 @@ import { type Store, WriteTransactions } from "./binding.ts";
 import { PAGE_BYTES, SPARE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
-import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
+import { readMeta, writeMeta } from "./meta-record.ts";
+import type { Seals } from "./sealed-value.ts";
 import { type Thrown, WriteApplier } from "./write-applier.ts";
 
 /** A group stops growing at this size: applying it blocks the event loop, 3 µs per key. */
@@ -78,11 +79,16 @@ export class GroupCommit {
   /** The failure of the last group, if it failed. */
   #failure: EngineError | undefined;
 
-  constructor(store: Store, folder: DataFolder, versions: VersionClock, versionsReserved: number) {
+  constructor(
+    store: Store,
+    folder: DataFolder,
+    versions: VersionClock,
+    { versionsReserved, seals }: { readonly versionsReserved: number; readonly seals: Seals },
+  ) {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
-    this.#writes = new WriteApplier(store, versions);
+    this.#writes = new WriteApplier(store, versions, seals);
     this.#versionsReserved = versionsReserved;
   }
 
@@ -275,9 +281,13 @@ export class GroupCommit {
   #reserveVersions(): boolean {
     const { newest } = this.#writes.extent;
     if (newest <= this.#versionsReserved) return newest > 0;
-    const stored = readMeta(this.#store)?.versionsReserved ?? 0;
-    const versionsReserved = Math.max(stored, newest + VERSIONS_AHEAD);
-    if (versionsReserved > stored) writeMeta(this.#store, { format: FORMAT, versionsReserved });
+    const stored = readMeta(this.#store);
+    if (stored === undefined)
+      throw new EngineError("Corrupt", "The record of the storage format is missing.");
+    const versionsReserved = Math.max(stored.versionsReserved, newest + VERSIONS_AHEAD);
+    if (versionsReserved > stored.versionsReserved) {
+      writeMeta(this.#store, { ...stored, versionsReserved });
+    }
     this.#versionsReserved = versionsReserved;
     return true;
   }

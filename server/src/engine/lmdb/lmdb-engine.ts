@@ -12,7 +12,9 @@ import {
   type Entry,
   type Key,
   type KeyRange,
+  type OnDamaged,
   type ScanEnd,
+  type ScanHints,
   type Updated,
   type Visit,
 } from "../engine.ts";
@@ -28,7 +30,6 @@ import {
   Snapshots,
   type Store,
   type StoreOptions,
-  viewOf,
 } from "./binding.ts";
 import {
   assertCanBeMapped,
@@ -43,6 +44,8 @@ import { GroupCommit, type Refusal } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable, MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
+import { openSealed, type Seals } from "./sealed-value.ts";
+import { VerifiedPages } from "./verified-pages.ts";
 
 export interface LmdbEngineOptions {
   /**
@@ -98,6 +101,9 @@ export class LmdbEngine implements Engine {
   readonly #store: Store;
   readonly #reader: Snapshot;
   readonly #scanSource: ScanSource;
+  /** Undefined if scans go through the binding. */
+  readonly #map: MemoryMap | undefined;
+  readonly #seals: Seals;
   readonly #versions: VersionClock;
   readonly #folder: DataFolder;
   readonly #commits: GroupCommit;
@@ -123,19 +129,26 @@ export class LmdbEngine implements Engine {
     // A file survives a loss of power only once its folder is on disk too, and the process that created it
     // may have been killed before it flushed the folder.
     flushFolder(options.path);
-    const { versionsReserved } = openMeta(this.#store);
+    const { versionsReserved, lacksChecksums } = openMeta(this.#store);
+    this.#seals = { areMissing: lacksChecksums };
     const clock = options.clock ?? systemClock;
     this.#versions = new VersionClock(clock);
     this.#versions.raiseAbove(versionsReserved);
     this.#folder = new DataFolder(options.path, clock, this.#store);
     // On a disk that is already full it would raise the very signal that it is there to prevent.
     if (this.#folder.noSpaceLeft() === undefined) fillReaderTable(options.path);
-    this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, versionsReserved);
+    this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, {
+      versionsReserved,
+      seals: this.#seals,
+    });
     const snapshots = new Snapshots(this.#store);
     this.#reader = snapshots.take();
     const snapshotMsMax = options.snapshotMsMax ?? 2000;
     const map = options.walksMap === false ? undefined : MemoryMap.of(options.path);
-    this.#scanSource = { store: this.#store, snapshots, snapshotMsMax, map, walks: [] };
+    this.#map = map;
+    const walk = map && { map, seals: this.#seals, verified: new VerifiedPages() };
+    const seals = this.#seals;
+    this.#scanSource = { store: this.#store, seals, snapshots, snapshotMsMax, walk, walks: [] };
   }
 
   nextVersion(): number {
@@ -153,7 +166,7 @@ export class LmdbEngine implements Engine {
 
   newestCommit(): number | undefined {
     this.#assertOpen();
-    return this.#scanSource.map?.newestCommit();
+    return this.#map?.newestCommit();
   }
 
   get(keys: readonly Key[], bytesMax = Number.POSITIVE_INFINITY): (Entry | undefined)[] {
@@ -163,12 +176,10 @@ export class LmdbEngine implements Engine {
     return this.#visiting ? this.#visiting.lendAgainAfter(get) : get();
   }
 
-  scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+  scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd> {
     this.#assertOpen();
-    if (this.#visiting) {
-      return this.#visiting.lendAgainAfter(() => this.#beginScan(this.#scanSource, range, visit));
-    }
-    return this.#beginScan(this.#scanSource, range, visit);
+    const begin = () => this.#beginScan(this.#scanSource, range, visit, hints?.onDamaged);
+    return this.#visiting ? this.#visiting.lendAgainAfter(begin) : begin();
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
@@ -195,20 +206,27 @@ export class LmdbEngine implements Engine {
    * Writes one snapshot into a folder that has no environment yet; it is on disk when the promise resolves.
    * Holds the snapshot until then, and LMDB cannot reuse the pages that it shows.
    *
-   * @param onCopied called with each entry. @throws EngineError
+   * Every value is checked, and written with its checksum.
+   *
+   * @param onCopied called with each entry. @param onDamaged called with what is damaged, which is left out.
+   * @throws EngineError
    */
-  async copyTo(path: string, onCopied: (entry: Entry) => void): Promise<void> {
+  async copyTo(
+    path: string,
+    { onCopied, onDamaged }: { onCopied: (entry: Entry) => void; onDamaged: OnDamaged },
+  ): Promise<void> {
     this.#assertOpen();
     const copy = new EnvironmentCopy({ ...this.#storeOptions, path });
     try {
       const source = { ...this.#scanSource, snapshotMsMax: Number.POSITIVE_INFINITY };
-      await this.#beginScan(source, EVERYTHING, (entry) => {
+      const visit = (entry: Entry) => {
         copy.put(entry);
         onCopied(entry);
         return true;
-      });
+      };
+      await this.#beginScan(source, EVERYTHING, visit, onDamaged);
       // A record with versions reserved since the snapshot does no harm.
-      copy.end(this.meta());
+      copy.end({ ...this.meta(), lacksChecksums: false });
     } finally {
       await copy.close();
     }
@@ -226,7 +244,7 @@ export class LmdbEngine implements Engine {
       commits,
       groupCommitsMax,
       scansOpen: this.#suspended.size,
-      walksMap: this.#scanSource.map !== undefined,
+      walksMap: this.#map !== undefined,
       fileBytes: statSync(join(this.path, DATA_FILE)).size,
     };
   }
@@ -275,16 +293,23 @@ export class LmdbEngine implements Engine {
   #getEntry(key: Key): Entry | undefined {
     const shared = this.#store.getBinaryFast(key, this.#reader);
     if (shared === undefined) return undefined;
-    const version = lastVersion();
+    const stored = lastVersion();
+    const lent = openSealed(key, shared, stored, this.#seals);
+    const version = Math.abs(stored);
     // A commit that checks what was read here gets a larger version, whatever this process's clock says.
     this.#versions.raiseAbove(version);
-    const value = takeBytes(shared.length);
-    value.set(viewOf(shared));
+    const value = takeBytes(lent.length);
+    value.set(lent);
     return { key, value, version };
   }
 
-  #beginScan(source: ScanSource, range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
-    const scan = new EntryScan(source, range, visit);
+  #beginScan(
+    source: ScanSource,
+    range: KeyRange,
+    visit: Visit,
+    onDamaged: OnDamaged | undefined,
+  ): Awaitable<ScanEnd> {
+    const scan = new EntryScan(source, range, visit, onDamaged);
     const end = this.#runTurn(scan);
     if (end !== undefined) return end;
     const rest = this.#runTurns(scan).finally(() => this.#suspended.delete(rest));

@@ -48,11 +48,11 @@ export class MemoryMap {
   }
 
   /**
-   * The root page of the tree of entries, as of the newest durable commit. A snapshot must have been begun:
+   * The tree of entries as of the newest durable commit. A snapshot must have been begun:
    * it protects this commit's pages too, even if it is older. Undefined if the file has outgrown the map and
    * LMDB has not mapped it again yet.
    */
-  root(): number | undefined {
+  tree(): Tree | undefined {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       // LMDB raises this number once the meta page is on disk; until then no reader may see the commit.
       const commit = this.newestCommit();
@@ -60,13 +60,14 @@ export class MemoryMap {
       const meta = ((commit & 1) * PAGE_BYTES + META_AT) >> 2;
       const isThere = words[meta + META_COMMIT]! === commit >>> 0;
       const root = readPageNumber(words, meta + META_ROOT);
+      const depth = words[meta + META_FLAGS_AND_DEPTH]! >>> 16;
       const last = readPageNumber(words, meta + META_LAST_PAGE);
       // The second commit after this one overwrites its meta page, but only once the next one's number is
       // out: if the number has not changed, what was read is whole.
       if (!isThere || this.newestCommit() !== commit) continue;
       const bytes = (last + 1) * PAGE_BYTES;
       if (bytes > this.#bytes) this.#follow();
-      return bytes > this.#bytes ? undefined : root;
+      return bytes > this.#bytes ? undefined : { root, depth, last };
     }
     throw new EngineError(
       "Unavailable",
@@ -81,10 +82,12 @@ export class MemoryMap {
     out.set(bytes.subarray(at, at + PAGE_BYTES));
   }
 
-  /** The bytes on overflow pages, behind the header of the first one. They never change and are read-only. */
+  /**
+   * The bytes on overflow pages, the header of the first one included. They never change and are read-only.
+   */
   overflow(number: number, length: number): Uint8Array {
     const { bytes, start } = this.#windowOf(number);
-    const at = number * PAGE_BYTES - start + PAGE_HEAD_BYTES;
+    const at = number * PAGE_BYTES - start;
     if (at + length <= bytes.length) return bytes.subarray(at, at + length);
     return viewMemory(this.#start + start + at, length);
   }
@@ -143,6 +146,16 @@ export function fillReaderTable(folder: string): void {
 
 export const PAGE_HEAD_BYTES = 24;
 
+/** The tree of entries in one state of the file. */
+export interface Tree {
+  /** Its root page; meaningless if the tree has no levels. */
+  readonly root: number;
+  /** The number of levels: the leaves are all on the last one. */
+  readonly depth: number;
+  /** The last page of the file: no page of the tree has a larger number. */
+  readonly last: number;
+}
+
 /** A part of the map, short enough for small integers. */
 interface Window {
   /** The offset in the file at which it begins. */
@@ -159,6 +172,7 @@ const DATA_VERSION = 2;
 // In words of four bytes from the start of the meta data.
 const META_VERSION = 1;
 const META_PAGE_BYTES = 6;
+const META_FLAGS_AND_DEPTH = 19;
 const META_ROOT = 28;
 const META_LAST_PAGE = 30;
 const META_COMMIT = 32;

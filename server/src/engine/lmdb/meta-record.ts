@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import { EngineError } from "../engine.ts";
 import { type ReadOptions, type Store, viewOf } from "./binding.ts";
 
@@ -9,23 +10,30 @@ export interface MetaRecord {
   readonly format: number;
   /** No process has ever written a version above it. */
   readonly versionsReserved: number;
+  /** Whether values may lack their checksum: the environment was begun in format 1 and is not sealed yet. */
+  readonly lacksChecksums: boolean;
 }
 
 /** The format this release writes. */
-export const FORMAT = 1;
+export const FORMAT = 2;
 
 /**
  * Converts the format under which it is registered into the next one, inside the transaction that opens the store.
  */
-type Migration = (store: Store) => void;
+type Migration = (store: Store, meta: MetaRecord) => MetaRecord;
 
-/** Empty as long as there is only one format. */
-const MIGRATIONS: ReadonlyMap<number, Migration> = new Map();
+const MIGRATIONS: ReadonlyMap<number, Migration> = new Map<number, Migration>([
+  // Values get their checksum when they are next written, or from the scrub.
+  [1, (_, meta) => ({ ...meta, format: 2, lacksChecksums: true })],
+]);
 
 // Flat keys never begin with 00 00, so no entry precedes it.
 const META_KEY = Uint8Array.of(0, 0, ...Buffer.from("meta"));
 const MAGIC = Buffer.from("ROWHOUSE");
 const FORMAT_AT = 8;
+const FLAGS_AT = 10;
+const FLAG_LACKS_CHECKSUMS = 1;
+const CHECKSUM_AT = 12;
 const VERSIONS_AT = 16;
 const RECORD_BYTES = 24;
 
@@ -35,13 +43,12 @@ export function openMeta(store: Store): MetaRecord {
     const found = readMeta(store);
     if (found === undefined) {
       assertEmpty(store);
-      const first = { format: FORMAT, versionsReserved: 0 };
+      const first = { format: FORMAT, versionsReserved: 0, lacksChecksums: false };
       writeMeta(store, first);
       return first;
     }
     if (found.format === FORMAT) return found;
-    migrate(store, found.format);
-    const current = { ...found, format: FORMAT };
+    const current = migrate(store, found);
     writeMeta(store, current);
     return current;
   });
@@ -52,38 +59,55 @@ export function readMeta(store: Store, options?: ReadOptions): MetaRecord | unde
   const shared = store.getBinaryFast(META_KEY, options);
   if (shared === undefined) return undefined;
   const bytes = Buffer.from(viewOf(shared));
-  if (bytes.length < RECORD_BYTES || !bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
+  const format = bytes.length < RECORD_BYTES ? 0 : bytes.readUInt16BE(FORMAT_AT);
+  const isMarked = bytes.subarray(0, MAGIC.length).equals(MAGIC);
+  if (!isMarked || format === 0 || !hasIntactChecksum(bytes, format)) {
     throw new EngineError(
       "Corrupt",
       "The record of the storage format is damaged. Restore the data from a backup.",
     );
   }
   return {
-    format: bytes.readUInt16BE(FORMAT_AT),
+    format,
     versionsReserved: Number(bytes.readBigUInt64BE(VERSIONS_AT)),
+    lacksChecksums: (bytes[FLAGS_AT]! & FLAG_LACKS_CHECKSUMS) !== 0,
   };
 }
 
-export function writeMeta(store: Store, { format, versionsReserved }: MetaRecord): void {
+/** Where a newer format has it is unknown. Format 1 has zeros there. */
+function hasIntactChecksum(bytes: Buffer, format: number): boolean {
+  if (format > FORMAT) return true;
+  return bytes.readUInt32BE(CHECKSUM_AT) === (format === 1 ? 0 : checksumOf(bytes));
+}
+
+function checksumOf(bytes: Buffer): number {
+  return crc32(bytes.subarray(VERSIONS_AT), crc32(bytes.subarray(0, CHECKSUM_AT)));
+}
+
+export function writeMeta(store: Store, meta: MetaRecord): void {
   const bytes = Buffer.alloc(RECORD_BYTES);
   MAGIC.copy(bytes);
-  bytes.writeUInt16BE(format, FORMAT_AT);
-  bytes.writeBigUInt64BE(BigInt(versionsReserved), VERSIONS_AT);
+  bytes.writeUInt16BE(meta.format, FORMAT_AT);
+  bytes[FLAGS_AT] = meta.lacksChecksums ? FLAG_LACKS_CHECKSUMS : 0;
+  bytes.writeBigUInt64BE(BigInt(meta.versionsReserved), VERSIONS_AT);
+  bytes.writeUInt32BE(checksumOf(bytes), CHECKSUM_AT);
   store.put(META_KEY, bytes, 0);
 }
 
-function migrate(store: Store, from: number): void {
-  for (let format = from; format !== FORMAT; format++) {
-    const migration = MIGRATIONS.get(format);
+function migrate(store: Store, from: MetaRecord): MetaRecord {
+  let current = from;
+  while (current.format !== FORMAT) {
+    const migration = MIGRATIONS.get(current.format);
     if (migration === undefined) {
       throw new EngineError(
         "Unavailable",
-        `The data has storage format ${from}, which this release cannot read; its own is ${FORMAT}. ` +
+        `The data has storage format ${from.format}, which this release cannot read; its own is ${FORMAT}. ` +
           "Use the release that wrote it, or a newer one.",
       );
     }
-    migration(store);
+    current = migration(store, current);
   }
+  return current;
 }
 
 /** Another program's LMDB environment must not be mixed with ours. */

@@ -1,7 +1,8 @@
 import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
 import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
+import { lastVersion, type Store } from "./binding.ts";
+import { openSealed, putSealed, type Seals } from "./sealed-value.ts";
 
 /** The totals of the writes applied in a transaction so far. */
 export interface Extent {
@@ -22,13 +23,15 @@ export interface Thrown {
 export class WriteApplier {
   readonly #store: Store;
   readonly #versions: VersionClock;
+  readonly #seals: Seals;
   #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
   /** No entry holds a version above this one, so a put with a newer one need not read the entry it replaces. */
   #newest = 0;
 
-  constructor(store: Store, versions: VersionClock) {
+  constructor(store: Store, versions: VersionClock, seals: Seals) {
     this.#store = store;
     this.#versions = versions;
+    this.#seals = seals;
   }
 
   /** Of the transaction that was begun last. */
@@ -48,10 +51,11 @@ export class WriteApplier {
 
   update(key: Key, version: number, change: Change): Updated | Thrown {
     const stored = this.#store.getBinaryFast(key);
-    const own = stored === undefined ? version : this.#above(lastVersion(), version);
+    const storedVersion = stored === undefined ? 0 : lastVersion();
+    const own = this.#above(Math.abs(storedVersion), version);
     let value: Uint8Array;
     try {
-      value = change(stored && viewOf(stored), own);
+      value = change(stored && openSealed(key, stored, storedVersion, this.#seals), own);
     } catch (thrown) {
       return { thrown };
     }
@@ -65,7 +69,7 @@ export class WriteApplier {
     const versions: number[] = [];
     for (let index = 0; index < puts.length; index++) {
       const { key, value } = puts[index]!;
-      if (!putNew(this.#store, key, value, version)) {
+      if (!putSealed(this.#store, key, value, version, NEW)) {
         while (--index >= 0) this.#store.remove(puts[index]!.key);
         return { committed: false, failedCheck: versions.length };
       }
@@ -103,7 +107,7 @@ export class WriteApplier {
   }
 
   #put(key: Key, value: Uint8Array, version: number): void {
-    this.#store.put(key, value, version);
+    putSealed(this.#store, key, value, version);
     this.#count(value, version);
   }
 
@@ -121,9 +125,11 @@ export class WriteApplier {
   }
 
   #storedVersion(key: Key): number | undefined {
-    return this.#store.getBinaryFast(key) === undefined ? undefined : lastVersion();
+    return this.#store.getBinaryFast(key) === undefined ? undefined : Math.abs(lastVersion());
   }
 }
+
+const NEW = { noOverwrite: true } as const;
 
 /** Whether the write only puts keys that must be absent. */
 function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
