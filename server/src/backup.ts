@@ -149,6 +149,7 @@ async function fillIn(
     const copies = await FileContentStore.open(join(folder, CONTENTS_FOLDER));
     const copy = async ({ id, blob }: BlobContent) => {
       try {
+        await contents.verify(id);
         await copies.copyFrom(contents, id, id);
         onCopied();
       } catch (error) {

@@ -4,6 +4,13 @@ import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
 import { makeFolder } from "../engine/make-folder.ts";
+import {
+  arePiecesIntact,
+  FOOTER_BYTES,
+  lengthInFooter,
+  PIECE_BYTES,
+  PieceSums,
+} from "./content-checksums.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 import { SharedFlush } from "./shared-flush.ts";
 
@@ -13,7 +20,7 @@ import { SharedFlush } from "./shared-flush.ts";
  */
 const FLUSH_BYTES_MIN = 2 << 20;
 const FLUSH_BYTES_MAX = 8 << 20;
-const READ_BYTES = 256 << 10;
+const READ_BYTES = 4 * PIECE_BYTES;
 
 /** The name of their folder in a data folder. */
 export const CONTENTS_FOLDER = "contents";
@@ -25,7 +32,8 @@ const FOLDER_DIGIT = 10;
 
 /**
  * Contents as files in a folder, next to the embedded engine. A file has its final name from the start, since
- * nothing refers to it before its metadata is committed; by then the file and its folder are flushed.
+ * nothing refers to it before its metadata is committed; by then the file and its folder are flushed. Checksums follow
+ * the content, and everything that is read is checked: see `content-checksums.ts`.
  */
 export class FileContentStore implements ContentStore {
   readonly path: string;
@@ -63,26 +71,57 @@ export class FileContentStore implements ContentStore {
 
   async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
     if (start >= end) return;
-    const file = await open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
-      throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
-    });
-    // Two buffers alternate: the next part is read while the consumer holds this one. New memory for each
-    // part would cost as much as reading it.
-    const bytes = Math.min(READ_BYTES, end - start);
-    let buffer = Buffer.allocUnsafeSlow(bytes);
-    let other = bytes < end - start ? Buffer.allocUnsafeSlow(bytes) : buffer;
+    const file = await this.#open(id);
     try {
-      let ahead = readPart(file, id, buffer, start, end);
-      for (let at = start; at < end; ) {
+      const sums = await readSums(file, id);
+      if (sums !== undefined && end > sums.length) throw endsAt(id, sums.length, end);
+      // Only whole pieces can be checked.
+      const from = sums === undefined ? start : start - (start % PIECE_BYTES);
+      const to =
+        sums === undefined
+          ? end
+          : Math.min(Math.ceil(end / PIECE_BYTES) * PIECE_BYTES, sums.length);
+      // Two buffers alternate: the next part is read while the consumer holds this one. New memory for each
+      // part would cost as much as reading it.
+      const bytes = Math.min(READ_BYTES, to - from);
+      let buffer = Buffer.allocUnsafeSlow(bytes);
+      let other = bytes < to - from ? Buffer.allocUnsafeSlow(bytes) : buffer;
+      let ahead = readPart(file, id, buffer, from, to);
+      for (let at = from; at < to; ) {
         const part = await ahead;
+        const partAt = at;
         at += part.length;
         [buffer, other] = [other, buffer];
-        if (at < end) ahead = handledLater(readPart(file, id, buffer, at, end));
-        yield part;
+        if (at < to) ahead = handledLater(readPart(file, id, buffer, at, to));
+        if (sums && !sums.areIntact(part, partAt)) throw damaged(id);
+        yield part.subarray(Math.max(0, start - partAt), Math.max(0, end - partAt));
       }
     } finally {
       await file.close();
     }
+  }
+
+  /**
+   * Reads a whole content and checks it. Returns false if it has no checksums: it was stored in format 1.
+   * @throws EngineError `Corrupt` if it is missing or damaged.
+   */
+  async verify(id: ContentId): Promise<boolean> {
+    const file = await this.#open(id);
+    let sums: Sums | undefined;
+    try {
+      sums = await readSums(file, id);
+    } finally {
+      await file.close();
+    }
+    if (sums === undefined) return false;
+    for await (const _ of this.read(id, 0, sums.length));
+    return true;
+  }
+
+  #open(id: ContentId): Promise<FileHandle> {
+    return open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
+      throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
+    });
   }
 
   async copy(from: ContentId, to: ContentId): Promise<void> {
@@ -172,8 +211,10 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
     // A failure is reported once, and ends the write.
     isFlushing = false;
   };
+  const sums = new PieceSums();
   try {
     for await (const part of bytes) {
+      sums.add(part);
       await writing;
       const due = Math.min(Math.max(flushed, FLUSH_BYTES_MIN), FLUSH_BYTES_MAX);
       if (!isFlushing && written - flushed >= due) {
@@ -184,6 +225,7 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
       written += part.length;
     }
     await writing;
+    await attempt(writeWhole(file, sums.trailer(), written), "write");
     // Alongside a running flush, not after it. Either may receive the file's error, and then the other does not.
     flushing = handledLater(Promise.all([flushing, attempt(file.datasync(), "flush")]));
   } finally {
@@ -199,6 +241,7 @@ async function writeWhole(file: FileHandle, bytes: Uint8Array, position: number)
   }
 }
 
+/** Fills the buffer, or reads up to `end`: a part always consists of whole pieces. */
 async function readPart(
   file: FileHandle,
   id: ContentId,
@@ -207,15 +250,54 @@ async function readPart(
   end: number,
 ): Promise<Uint8Array> {
   const wanted = Math.min(buffer.length, end - start);
-  const { bytesRead } = await attempt(file.read(buffer, 0, wanted, start), `read ${id}`);
-  if (bytesRead === 0) {
-    throw new EngineError(
-      "Corrupt",
-      `Content ${id} ends at byte ${start}; it must reach byte ${end}.`,
-    );
-  }
-  return buffer.subarray(0, bytesRead);
+  await readWhole(file, id, buffer.subarray(0, wanted), start);
+  return buffer.subarray(0, wanted);
 }
+
+async function readWhole(
+  file: FileHandle,
+  id: ContentId,
+  target: Uint8Array,
+  start: number,
+): Promise<void> {
+  for (let at = 0; at < target.length; ) {
+    const reading = file.read(target, at, target.length - at, start + at);
+    const { bytesRead } = await attempt(reading, `read ${id}`);
+    if (bytesRead === 0) throw endsAt(id, start + at, start + target.length);
+    at += bytesRead;
+  }
+}
+
+/** The checksums of a content. */
+interface Sums {
+  /** Of the content. */
+  readonly length: number;
+  /** Whether whole pieces from `at` on are what was written. */
+  areIntact(pieces: Uint8Array, at: number): boolean;
+}
+
+/** Undefined if the file has none. */
+async function readSums(file: FileHandle, id: ContentId): Promise<Sums | undefined> {
+  const { size } = await attempt(file.stat(), `read ${id}`);
+  if (size < FOOTER_BYTES) return undefined;
+  // Enough for the checksums of 15 MiB, hence one read for most files.
+  const tail = Buffer.allocUnsafe(Math.min(size, TAIL_BYTES));
+  await readWhole(file, id, tail, size - tail.length);
+  const length = lengthInFooter(tail.subarray(-FOOTER_BYTES), size);
+  if (length === undefined) return undefined;
+  const trailerBytes = size - length;
+  let trailer = tail.subarray(Math.max(0, tail.length - trailerBytes));
+  if (trailerBytes > tail.length) {
+    trailer = Buffer.allocUnsafe(trailerBytes);
+    await readWhole(file, id, trailer, length);
+  }
+  return {
+    length,
+    areIntact: (pieces, at) => arePiecesIntact(pieces, trailer.subarray((at / PIECE_BYTES) * 4)),
+  };
+}
+
+const TAIL_BYTES = 1 << 10;
 
 /** For when a file cannot have another name: the file system has no links, or the file has too many. */
 async function copyWhole(source: string, target: string): Promise<void> {
@@ -241,6 +323,14 @@ function unavailable(what: string, cause: unknown): EngineError {
   return new EngineError("Unavailable", `The content store could not ${what}: ${reason}`, {
     cause,
   });
+}
+
+function endsAt(id: ContentId, at: number, end: number): EngineError {
+  return new EngineError("Corrupt", `Content ${id} ends at byte ${at}; it must reach byte ${end}.`);
+}
+
+function damaged(id: ContentId): EngineError {
+  return new EngineError("Corrupt", `Content ${id} is damaged.`);
 }
 
 function missing(id: ContentId, cause: unknown): EngineError {
