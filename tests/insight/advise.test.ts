@@ -5,8 +5,8 @@ import { systemClock } from "@rowhouse/server/clock";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advice/advise";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/advice/print-advice";
-import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
+import { joinInsights } from "@rowhouse/server/insight/insight";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
 import { sampleTables } from "rowhouse/advise";
 import { sendChangeset } from "../wire/table-batch.ts";
@@ -97,13 +97,12 @@ async function adviceFor(shop: Shop): Promise<Advice> {
   const recorder = new TrafficRecorder({ now: () => now }, (bytes) => {
     recording += Buffer.from(bytes).toString();
   });
-  const deferred = new DeferredWatchers([recorder]);
   const engine = new MemoryEngine();
   let advice: Advice | undefined;
   await withServer(
     {
       engine,
-      insight: deferred,
+      insight: joinInsights([recorder]),
       observer: recorder,
       clock: { now: () => now },
       checkDate: false,
@@ -116,7 +115,6 @@ async function adviceFor(shop: Shop): Promise<Advice> {
         now += 50;
       });
       await shop.run(tables);
-      deferred.drain();
       recorder.end();
       advice = advise(recording.split("\n"), await sampleTables(engine));
     },

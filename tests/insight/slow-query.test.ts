@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
+import { joinInsights } from "@rowhouse/server/insight/insight";
 import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import type { ServerOptions } from "@rowhouse/server/server";
@@ -76,13 +76,12 @@ async function linesAbove(
 ): Promise<Line[]> {
   const lines: Line[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
-  const insight = new DeferredWatchers([slowInsight(thresholdMs, log)]);
+  const insight = joinInsights([slowInsight(thresholdMs, log)]);
   const observer = slowObserver(thresholdMs, log);
   await withServer({ ...options, insight, observer }, async ({ wire }) => {
     const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: `${age}`, Age: age }));
     await fillTable(wire, "People", people);
     await wire.send("GET", "/People()?$filter=Age%20eq%202");
   });
-  insight.drain();
   return lines;
 }

@@ -1,16 +1,13 @@
-import type { Watcher } from "@rowhouse/server/insight/deferred-watchers";
+import type { Insight } from "@rowhouse/server/insight/insight";
 import type { Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
 
 /** Logs queries whose page took long, with plan and cost, which show what to improve. */
-export function slowInsight(thresholdMs: number, log: Logger): Watcher {
+export function slowInsight(thresholdMs: number, log: Logger): Partial<Insight> {
   return {
-    ranQueries(batch) {
-      for (let i = 0; i < batch.count; i++) {
-        if (batch.engineMicros(i) < thresholdMs * 1000) continue;
-        const { account, table, planText: plan, client } = batch.query(i);
-        log.warn({ account, table, plan, client, ...batch.cost(i) }, "slow query");
-      }
+    queried({ account, table, planText: plan, client }, cost) {
+      if (cost.engineMicros < thresholdMs * 1000) return;
+      log.warn({ account, table, plan, client, ...cost }, "slow query");
     },
   };
 }

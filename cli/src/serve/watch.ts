@@ -5,7 +5,6 @@ import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { type AnswerPage, OWN_PATH, type Page, pageAnswer } from "@rowhouse/server/http/pages";
 import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
-import { DeferredWatchers, type Watcher } from "@rowhouse/server/insight/deferred-watchers";
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
@@ -39,8 +38,6 @@ export interface Watch {
   close(): Promise<void>;
 }
 
-/** The maximum delay between an event and its log line. */
-const DRAIN_MS = 1000;
 const TOKEN_BYTES = 18;
 
 /** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
@@ -64,11 +61,9 @@ export function openWatch(
 
 /** The parts of a watch, which each monitoring option adds to. */
 class WatchParts {
-  // Called in this order: insights that may refuse a query before anything is read, those that only observe, and
-  // those that may refuse to return what was read.
-  readonly first: Partial<Insight>[] = [];
-  readonly looking: Watcher[] = [];
-  readonly last: Partial<Insight>[] = [];
+  // Called in this order: first what may refuse a query before anything is read, last what may refuse to return
+  // what was read.
+  readonly insights: Partial<Insight>[] = [];
   readonly observers: Observer[];
   /** The path below the server's own, and whether its content is readable without a token. */
   readonly pages: { readonly name: string; readonly open?: true; readonly answer: AnswerPage }[] =
@@ -90,7 +85,7 @@ function breakRequests(parts: WatchParts, rules: string): void {
 }
 
 function watchTargets(
-  { first, looking, counted, pages, closers }: WatchParts,
+  { insights, counted, pages, closers }: WatchParts,
   { enforceTargets, targets: cloud, workers }: WatchOptions & { readonly workers: number },
   log: Logger,
 ): void {
@@ -99,15 +94,15 @@ function watchTargets(
   const onPlace = (place: Throttled) =>
     log.warn({ place, mode }, "over the cloud's scalability targets");
   const targets = new AzureTargets(mode, onPlace, workers);
-  (mode === "enforce" ? first : looking).push(targets);
+  insights.push(targets);
   counted.push(targets);
   pages.push({ name: "targets", answer: jsonPage(() => targets.report()) });
   closers.push(() => print(printTargets(targets.report())));
 }
 
-function serveMetrics({ looking, observers, counted, pages }: WatchParts, engine: Engine): void {
+function serveMetrics({ insights, observers, counted, pages }: WatchParts, engine: Engine): void {
   const metrics = new RequestMetrics();
-  looking.push(metrics);
+  insights.push(metrics);
   observers.push(metrics);
   counted.push(metrics);
   const print = () => {
@@ -118,9 +113,9 @@ function serveMetrics({ looking, observers, counted, pages }: WatchParts, engine
   pages.push({ name: "metrics", open: true, answer });
 }
 
-function watchLoad({ looking, pages }: WatchParts): void {
+function watchLoad({ insights, pages }: WatchParts): void {
   const load = new PartitionLoad(systemClock);
-  looking.push(load);
+  insights.push(load);
   const count = (query: URLSearchParams, name: string, most: number) =>
     Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
   const partitions = jsonPage((query) => load.report(count(query, "top", 1000)));
@@ -128,20 +123,20 @@ function watchLoad({ looking, pages }: WatchParts): void {
   pages.push({ name: "partitions", answer: partitions }, { name: "heatmap", answer: heatMap });
 }
 
-function record({ looking, observers, closers }: WatchParts, file: string, log: Logger): void {
+function record({ insights, observers, closers }: WatchParts, file: string, log: Logger): void {
   const { recorder, close } = recordTo(file, log);
-  looking.push(recorder);
+  insights.push(recorder);
   observers.push(recorder);
   closers.push(close);
 }
 
-function logSlow({ looking, observers }: WatchParts, thresholdMs: number, log: Logger): void {
-  looking.push(slowInsight(thresholdMs, log));
+function logSlow({ insights, observers }: WatchParts, thresholdMs: number, log: Logger): void {
+  insights.push(slowInsight(thresholdMs, log));
   observers.push(slowObserver(thresholdMs, log));
 }
 
 function holdToBudget(
-  { looking, last, counted, pages, closers }: WatchParts,
+  { insights, counted, pages, closers }: WatchParts,
   scanBudget: string,
   { scanReport }: WatchOptions,
   log: Logger,
@@ -150,7 +145,7 @@ function holdToBudget(
   const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
     log.warn({ overrun }, "a query exceeded the scan budget"),
   );
-  (rules.strict ? last : looking).push(budget);
+  insights.push(budget);
   counted.push(budget);
   pages.push({ name: "scan-budget", answer: jsonPage(() => budget.summary()) });
   // This run may be killed before it writes its report; an old report must not be mistaken for it.
@@ -173,24 +168,17 @@ function writeReport(file: string, text: string): void {
 }
 
 function watchOf(parts: WatchParts, options: WatchOptions): Watch {
-  const { first, looking, last, observers, pages, closers } = parts;
+  const { insights, observers, pages, closers } = parts;
   const { insightToken, metrics, otel, slowQuery } = options;
   const token = insightToken || randomBytes(TOKEN_BYTES).toString("base64url");
-  const deferred = new DeferredWatchers(looking);
-  const prepare = () => deferred.drain();
-  const timer = setInterval(prepare, DRAIN_MS).unref();
   const isTimed = metrics || otel || slowQuery !== undefined;
   return {
     stopwatch: isTimed ? performance : undefined,
-    insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
+    insight: joinInsights(insights),
     observer: joinObservers(observers),
     gate: parts.gate,
     pages: pages.map(({ name, open, answer }) => {
-      const upToDate: AnswerPage = (request) => {
-        prepare();
-        return answer(request);
-      };
-      const GET = open ? upToDate : behindToken(token, upToDate);
+      const GET = open ? answer : behindToken(token, answer);
       return { path: `${OWN_PATH}${name}`, methods: { GET } };
     }),
     addresses: (tableUrl) =>
@@ -198,8 +186,6 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
         open || insightToken ? [] : [`${tableUrl}${OWN_PATH}${name}?token=${token}`],
       ),
     async close() {
-      clearInterval(timer);
-      deferred.drain();
       for (const close of closers) await close();
     },
   };

@@ -4,7 +4,6 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
 import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
 import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 
@@ -104,38 +103,6 @@ describe("The check against the cloud's targets", () => {
     });
     assert.ok(outcomes[0]!.throttledAt.length > 100);
     assert.deepEqual(outcomes[1], outcomes[0]);
-  });
-
-  it("finds the same requests if it receives queries later in batches, also for concurrent queries", () => {
-    const targets = new AzureTargets("what-if");
-    const later = new AzureTargets("what-if");
-    const deferred = new DeferredWatchers([later]);
-    const random = seeded(11);
-    const underWay: QueryFacts[] = [];
-    let now = 1_000_000;
-    for (let i = 0; i < 20_000; i++) {
-      now += Math.floor(6 * random());
-      const partitionKey = `p${Math.floor(50 ** random())}`;
-      const turn = random();
-      if (turn < 0.02) {
-        const mutations = [{ kind: "insert", rowKey: "r", ifMatch: undefined }] as const;
-        const write = { at: now, account: "a", table: "T", partitionKey, mutations, client: "::1" };
-        for (const insight of [targets, deferred]) insight.admitWrite(write);
-      } else if (turn < 0.9 || underWay.length === 0) {
-        const query = facts(`PartitionKey eq '${partitionKey}' and Age eq 1`, now);
-        for (const insight of [targets, deferred]) insight.admitQuery(query);
-        underWay.push(query);
-      }
-      // Mostly one at a time, as in an embedded engine.
-      while (underWay.length > (random() < 0.1 ? 3 : 0)) {
-        const [query] = underWay.splice(Math.floor(underWay.length * random()), 1);
-        const cost = costOf(Math.floor(200 * random()));
-        for (const insight of [targets, deferred]) insight.queried(query!, cost);
-      }
-    }
-    deferred.drain();
-    assert.ok(targets.report().throttled > 100);
-    assert.deepEqual(later.report(), targets.report());
   });
 });
 

@@ -1,17 +1,15 @@
 import { type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
 import { LATE_MS_MAX } from "./decay.ts";
-import type { Watcher } from "./deferred-watchers.ts";
 import {
   countedEntities,
   type Insight,
+  partitionName,
   partitionNameOf,
   type QueryCost,
   type QueryFacts,
   type WriteFacts,
 } from "./insight.ts";
-import { partitionName } from "./partition-names.ts";
 import { type Metric, single } from "./prometheus.ts";
-import type { QueryBatch } from "./query-batch.ts";
 
 /** The cloud's published scalability targets, in entities (of 1 KiB) a second. */
 export const AZURE_TARGETS = { account: 20_000, partition: 2_000 } as const;
@@ -61,7 +59,7 @@ interface Allowance {
  * query of several partitions counts only for the account. The cloud's behavior is published as targets, not
  * as a rule; this is the plain reading of them.
  */
-export class AzureTargets implements Insight, Watcher {
+export class AzureTargets implements Insight {
   readonly #mode: TargetsMode;
   readonly #onPlace: (place: Throttled) => void;
   readonly #accountRate: number;
@@ -76,12 +74,6 @@ export class AzureTargets implements Insight, Watcher {
   readonly #throttledPlaces: Throttled[] = [];
   /** Queries in flight that would have been refused if targets were enforced. */
   readonly #spared = new WeakSet<QueryPosition>();
-  /** Of the previous request, which is usually of the same account and partition. */
-  #lastAccount = "";
-  #lastOfAccount: Allowance | undefined;
-  #lastPartition: string | undefined;
-  #lastOfPartition: Allowance | undefined;
-  #lastThrottled: Throttled | undefined;
   #requests = 0;
   #entities = 0;
   #throttled = 0;
@@ -102,29 +94,8 @@ export class AzureTargets implements Insight, Watcher {
   }
 
   queried(query: QueryPosition, { entitiesRead }: Pick<QueryCost, "entitiesRead">): void {
-    if (this.#isSpared(query)) return;
+    if (this.#throttled > 0 && this.#spared.has(query)) return;
     this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
-  }
-
-  /**
-   * If nothing is enforced, most queries are judged only when they have ended; nothing else happened in
-   * between.
-   */
-  ranQueries(batch: QueryBatch): void {
-    for (let i = 0; i < batch.count; i++) {
-      const at = batch.at(i);
-      const account = batch.account(i);
-      const partition = batch.partition(i);
-      const isThrottled = batch.wasAdmitted(i)
-        ? this.#isSpared(batch.query(i))
-        : this.#refuses(at, account, partition);
-      if (isThrottled) continue;
-      this.#charge(at, account, partition, countedEntities(batch.entitiesRead(i)));
-    }
-  }
-
-  #isSpared(query: QueryPosition): boolean {
-    return this.#throttled > 0 && this.#spared.has(query);
   }
 
   admitWrite({ at, account, table, partitionKey, mutations }: WritePosition): void {
@@ -156,7 +127,7 @@ export class AzureTargets implements Insight, Watcher {
       return this.#refuse(account, "ServerBusy", now, ACCOUNT_BUSY);
     }
     if (partition === undefined) return false;
-    const ofPartition = this.#ofPartition(partition);
+    const ofPartition = this.#partitions.get(partition);
     if (!ofPartition) return false;
     const left = fill(ofPartition, this.#partitionRate, now);
     if (left > 0) return false;
@@ -167,12 +138,10 @@ export class AzureTargets implements Insight, Watcher {
   #refuse(where: string, code: Throttled["code"], now: number, message?: string): true {
     this.#throttled++;
     const places = this.#places[code];
-    const last = this.#lastThrottled;
-    const known = last?.where === where && last.code === code ? last : places.get(where);
+    const known = places.get(where);
     if (known) {
       known.count++;
       known.lastAt = now;
-      this.#lastThrottled = known;
     } else if (this.#throttledPlaces.length < PLACES_MAX) {
       const place: Throttled = { where, code, firstAt: now, lastAt: now, count: 1 };
       places.set(where, place);
@@ -189,7 +158,7 @@ export class AzureTargets implements Insight, Watcher {
     fill(ofAccount, this.#accountRate, now);
     ofAccount.entities -= entities;
     if (partition === undefined) return;
-    const known = this.#ofPartition(partition);
+    const known = this.#partitions.get(partition);
     if (known) {
       fill(known, this.#partitionRate, now);
       known.entities -= entities;
@@ -200,38 +169,24 @@ export class AzureTargets implements Insight, Watcher {
         const isFull = fill(allowance, this.#partitionRate, now) >= this.#partitionRate;
         if (isFull) this.#partitions.delete(name);
       }
-      this.#lastPartition = undefined;
       // With this many partitions below their full allowance, the account reaches its target first.
       if (this.#partitions.size >= PARTITIONS_MAX) return;
     }
     this.#partitions.set(partition, { entities: this.#partitionRate - entities, at: now });
   }
 
-  #ofPartition(partition: string): Allowance | undefined {
-    if (partition === this.#lastPartition) return this.#lastOfPartition;
-    const known = this.#partitions.get(partition);
-    if (known) {
-      this.#lastPartition = partition;
-      this.#lastOfPartition = known;
-    }
-    return known;
-  }
-
   #ofAccount(account: string): Allowance {
-    if (account === this.#lastAccount && this.#lastOfAccount) return this.#lastOfAccount;
     let allowance = this.#accounts.get(account);
     if (!allowance) {
       allowance = { entities: this.#accountRate, at: Number.NEGATIVE_INFINITY };
       this.#accounts.set(account, allowance);
     }
-    this.#lastAccount = account;
-    this.#lastOfAccount = allowance;
     return allowance;
   }
 }
 
 /** The parts of a query and of a write that are judged; a recording has no more. */
-type QueryPosition = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey">;
+type QueryPosition = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey" | "partition">;
 type WritePosition = Omit<WriteFacts, "mutations"> & { readonly mutations: ArrayLike<unknown> };
 
 /** The current allowance, refilled for the time since it was last used. */

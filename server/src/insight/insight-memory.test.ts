@@ -7,8 +7,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
 import { AzureTargets } from "./azure-targets.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
-import { keysRead } from "./insight.ts";
+import { joinInsights, keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
@@ -20,7 +19,7 @@ it("Memory for partitions stays below 16 MiB, for any keys and any number of par
   const before = await bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
-  const insight = new DeferredWatchers([targets, load]);
+  const insight = joinInsights([targets, load]);
   const mutations = [{ kind: "insert", rowKey: "r", ifMatch: undefined }] as const;
   for (let i = 0; i < 60_000; i++) {
     // Characters of two bytes, the longest keys, more tables than are followed, and a full heat map.
@@ -38,7 +37,7 @@ it("Memory for queries stays below 16 MiB, however long the keys in their filter
   const before = await bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
-  const insight = new DeferredWatchers([targets, load]);
+  const insight = joinInsights([targets, load]);
   const plan = planQuery(undefined);
   const base = { account: "a", table: "T", client: "::1", at: 0, plan, planText: "" };
   const asked = { ...base, class: plan.class, filter: undefined, projected: false };

@@ -1,12 +1,11 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Plan, PlanClass } from "../query/plan.ts";
-import { partitionName } from "./partition-names.ts";
 
 /** A query about to run, or just completed. */
 export interface QueryFacts {
   /**
    * Arrival of the request, in milliseconds since 1970. Watchers take the time from here: reading the clock
-   * again costs 0.26 µs on some machines, which five watchers would notice.
+   * again costs 0.26 µs on some machines.
    */
   readonly at: number;
   readonly account: string;
@@ -15,7 +14,7 @@ export interface QueryFacts {
   readonly plan: Plan;
   /** Class of the whole query, whichever page this is: the rest of a table scan would be a partition range. */
   readonly class: PlanClass;
-  /** From `keysRead`. Watchers usually need no more of the plan, which has left the caches by then. */
+  /** From `keysRead`. */
   readonly partitionKey: string | undefined;
   readonly rowKey: string | undefined;
   /** The plan's text form. */
@@ -28,6 +27,8 @@ export interface QueryFacts {
   readonly continued: boolean;
   /** Address of the client. */
   readonly client: string;
+  /** Filled in by `partitionNameOf`, which several watchers call. */
+  partition?: string | undefined;
 }
 
 /** The cost of one page. */
@@ -84,8 +85,7 @@ export function joinInsights(watchers: readonly Partial<Insight>[]): Insight {
   const [first] = watchers;
   if (first === undefined) return NO_INSIGHT;
   if (watchers.length === 1 && isWhole(first)) return first;
-  // Bound once: looking a property up on five kinds of objects means a search each time. A watcher is not
-  // called for what it does not implement.
+  // A watcher is not called for what it does not implement.
   const admitQuery = watchers.flatMap((each) => each.admitQuery?.bind(each) ?? []);
   const queried = watchers.flatMap((each) => each.queried?.bind(each) ?? []);
   const admitWrite = watchers.flatMap((each) => each.admitWrite?.bind(each) ?? []);
@@ -112,11 +112,16 @@ function isWhole(watcher: Partial<Insight>): watcher is Insight {
  * than 16,383 characters by their length alone, so that a few thousand of them made each lookup take 40 ms.
  */
 export function partitionNameOf(
-  query: Pick<QueryFacts, "account" | "table" | "partitionKey">,
+  query: Pick<QueryFacts, "account" | "table" | "partitionKey" | "partition">,
 ): string | undefined {
   const { account, table, partitionKey } = query;
   if (partitionKey === undefined || partitionKey.length > LIMITS.keyLengthMax) return undefined;
-  return partitionName(account, table, partitionKey);
+  query.partition ??= partitionName(account, table, partitionKey);
+  return query.partition;
+}
+
+export function partitionName(account: string, table: string, partitionKey: string): string {
+  return `${account}/${table}/${partitionKey}`;
 }
 
 /** What the cloud's scalability targets count for a query that read this many entities: at least one. */

@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
 import { HeatMap } from "./heat-map.ts";
 import { InsertOrder } from "./insert-order.ts";
 import { keysRead } from "./insight.ts";
@@ -11,10 +10,9 @@ import { PartitionLoad } from "./partition-load.ts";
 
 describe("The load of partitions", () => {
   it("reports entities read, written and scanned by partition, and the skew", () => {
-    const { deferred, load, query, write } = watch();
+    const { load, query, write } = watch();
     for (let i = 0; i < 9; i++) query("PartitionKey eq 'hot' and Age gt 1", 100, 10);
     write("cold", 100);
-    deferred.drain();
     const report = load.report();
     assert.deepEqual(
       report.hottest.map(({ partition, share }) => [partition, share]),
@@ -28,41 +26,19 @@ describe("The load of partitions", () => {
     assert.deepEqual(report.skew, { first: 0.9, firstTen: 1 });
   });
 
-  it("is the same for queries received one by one and in batches", () => {
-    const reports = [true, false].map((atOnce) => {
-      const { deferred, load, query } = watch();
-      for (let i = 0; i < 200; i++) {
-        query(
-          `PartitionKey eq 'p${(i >> 2) % 5}' and Age gt 1`,
-          i % 7,
-          i % 3,
-          1000 + (i >> 3) * 500,
-        );
-        if (i % 10 === 0) query("Age gt 1", i, 1, 1000 + (i >> 3) * 500);
-        if (atOnce) deferred.drain();
-      }
-      deferred.drain();
-      return load.report();
-    });
-    assert.equal(reports[0]!.hottest.length, 5);
-    assert.deepEqual(reports[1], reports[0]);
-  });
-
   it("counts queries of several partitions separately", () => {
-    const { deferred, load, query } = watch();
+    const { load, query } = watch();
     query("Age gt 1", 1000, 1);
-    deferred.drain();
     assert.equal(load.report().hottest.length, 0);
     assert.ok(load.report().loadAcrossPartitions > 11);
   });
 
   it("keeps decaying after the clock is set back", () => {
-    const { deferred, load, query } = watch();
+    const { load, query } = watch();
     for (const at of [3_600_000, 1000 - 60_000]) {
       query("Age gt 1", 1000, 1, at);
       query("PartitionKey eq 'p'", 1000, 1, at);
     }
-    deferred.drain();
     // Both were counted a half-life ago: half of 2,000 entities, as 60 s / ln 2 of a steady stream would have
     // left.
     const { load: ofPartitions, loadAcrossPartitions } = load.report();
@@ -230,11 +206,9 @@ function evenly(): () => number {
 
 function watch() {
   const load = new PartitionLoad({ now: () => 1000 });
-  const deferred = new DeferredWatchers([load]);
   const client = "::1";
   return {
     load,
-    deferred,
     query(filter: string, entitiesRead: number, entitiesReturned: number, at = 1000) {
       const plan = planQuery(parseFilter(filter));
       const facts = {
@@ -248,12 +222,12 @@ function watch() {
         ...keysRead(plan),
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
-      deferred.queried({ ...facts, projected: false, continued: false, class: plan.class }, cost);
+      load.queried({ ...facts, projected: false, continued: false, class: plan.class }, cost);
     },
     write(partitionKey: string, count: number, { at = 1000, table = "T" } = {}) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
       const mutations = new Array<typeof mutation>(count).fill(mutation);
-      deferred.admitWrite({ at, account: "a", table, partitionKey, mutations, client });
+      load.admitWrite({ at, account: "a", table, partitionKey, mutations, client });
     },
   };
 }

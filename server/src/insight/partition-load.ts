@@ -1,11 +1,17 @@
 import type { Clock } from "../clock.ts";
-import type { Watcher } from "./deferred-watchers.ts";
 import { HeatMap, type HeatMapData } from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
-import { countedEntities, type MutationFacts, type WriteFacts } from "./insight.ts";
-import { partitionName } from "./partition-names.ts";
+import {
+  countedEntities,
+  type Insight,
+  type MutationFacts,
+  partitionName,
+  partitionNameOf,
+  type QueryCost,
+  type QueryFacts,
+  type WriteFacts,
+} from "./insight.ts";
 import { type Followed, PartitionSketch } from "./partition-sketch.ts";
-import type { QueryBatch } from "./query-batch.ts";
 
 export interface HotPartition {
   /** `account/table/partition key`. */
@@ -53,7 +59,7 @@ const IDLE_LOOK_MS = 1000;
  * counts for the account but for none of them, because the plan does not say how they share it. Writes are
  * counted when they are admitted, whatever their outcome.
  */
-export class PartitionLoad implements Watcher {
+export class PartitionLoad implements Partial<Insight> {
   readonly #clock: Clock;
   readonly #sketch: PartitionSketch;
   readonly #heat: HeatMap;
@@ -67,45 +73,20 @@ export class PartitionLoad implements Watcher {
     this.#heat = new HeatMap(random ? { random } : {});
   }
 
-  ranQueries(batch: QueryBatch): void {
-    const { count } = batch;
-    let i = 0;
-    while (i < count) {
-      const name = batch.partition(i);
-      const now = batch.at(i);
-      let entities = 0;
-      let read = 0;
-      let scanned = 0;
-      // Repeated queries of one partition within a millisecond cost one lookup.
-      do {
-        const entitiesRead = batch.entitiesRead(i);
-        entities += countedEntities(entitiesRead);
-        read += batch.entitiesReturned(i);
-        scanned += entitiesRead;
-        i++;
-      } while (i < count && batch.partition(i) === name && batch.at(i) === now);
-      this.#add(name, now, entities, read, scanned);
-    }
-  }
-
-  #add(
-    name: string | undefined,
-    now: number,
-    entities: number,
-    read: number,
-    scanned: number,
-  ): void {
+  queried(query: QueryFacts, { entitiesRead, entitiesReturned }: QueryCost): void {
+    const name = partitionNameOf(query);
+    const entities = countedEntities(entitiesRead);
     if (name === undefined) {
-      this.#sketch.addAcross(entities, now);
+      this.#sketch.addAcross(entities, query.at);
       return;
     }
-    const followed = this.#sketch.add(name, entities, now);
+    const followed = this.#sketch.add(name, entities, query.at);
     if (followed) {
       const { weight } = this.#sketch.scale;
-      followed.read += read * weight;
-      followed.scanned += scanned * weight;
+      followed.read += entitiesReturned * weight;
+      followed.scanned += entitiesRead * weight;
     }
-    this.#heat.add(name, entities, now);
+    this.#heat.add(name, entities, query.at);
   }
 
   admitWrite(write: WriteFacts): void {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead } from "./insight.ts";
 import { Histogram, printMetrics } from "./prometheus.ts";
 import { engineMetrics, RequestMetrics } from "./request-metrics.ts";
@@ -51,12 +50,11 @@ describe("The metrics of requests", () => {
 
   it("count queries, entities and bytes by query class", () => {
     const metrics = new RequestMetrics();
-    const deferred = new DeferredWatchers([metrics]);
     const base = { at: 0, account: "a", table: "T", planText: "", client: "::1" };
     for (const filter of ["PartitionKey eq 'p' and RowKey eq 'r'", "Age gt 1", "Age gt 2"]) {
       const plan = planQuery(parseFilter(filter));
       const cost = { entitiesRead: 5, entitiesReturned: 2, bytesRead: 900, engineMicros: 60 };
-      deferred.queried(
+      metrics.queried(
         {
           ...base,
           plan,
@@ -69,7 +67,6 @@ describe("The metrics of requests", () => {
         cost,
       );
     }
-    deferred.drain();
     const text = printMetrics(metrics.metrics());
     for (const line of [
       'rowhouse_queries_total{class="point query"} 1',
@@ -86,13 +83,11 @@ describe("The metrics of requests", () => {
 
   it("count each page in the class of its whole query, also if only one entity remains to be read", () => {
     const metrics = new RequestMetrics();
-    const deferred = new DeferredWatchers([metrics]);
     const plan = planQuery(parseFilter("PartitionKey eq 'p' and RowKey eq 'r'"));
     const asked = { at: 0, account: "a", table: "T", planText: "", client: "::1", plan };
     const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 90, engineMicros: 60 };
     const page = { filter: "", projected: false, continued: true, class: "table scan" } as const;
-    deferred.queried({ ...asked, ...keysRead(plan), ...page }, cost);
-    deferred.drain();
+    metrics.queried({ ...asked, ...keysRead(plan), ...page }, cost);
     const text = printMetrics(metrics.metrics());
     assert.match(text, /^rowhouse_queries_total\{class="table scan"\} 1$/m);
   });

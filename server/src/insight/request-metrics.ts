@@ -1,9 +1,13 @@
 import { PLAN_CLASSES } from "../query/plan.ts";
 import type { Observer, RequestRecord } from "../wire/observer.ts";
-import type { Watcher } from "./deferred-watchers.ts";
-import { PAGE_BYTES, type WriteFacts } from "./insight.ts";
+import {
+  type Insight,
+  PAGE_BYTES,
+  type QueryCost,
+  type QueryFacts,
+  type WriteFacts,
+} from "./insight.ts";
 import { Histogram, type Metric, single } from "./prometheus.ts";
-import type { QueryBatch } from "./query-batch.ts";
 
 /** In seconds. */
 const REQUEST_BOUNDS = [
@@ -16,7 +20,7 @@ const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.0
  * The counts of `/metrics`. Labels are the operation names of the services' analytics log, statuses, error
  * codes and query classes: a bounded number, and no user data.
  */
-export class RequestMetrics implements Observer, Watcher {
+export class RequestMetrics implements Observer, Partial<Insight> {
   readonly #operations = new Map<string, OperationCounts>();
   readonly #errors = new Map<string, number>();
   /** By class, in the order of `PLAN_CLASSES`. */
@@ -52,15 +56,13 @@ export class RequestMetrics implements Observer, Watcher {
     return counts;
   }
 
-  ranQueries(batch: QueryBatch): void {
-    for (let i = 0; i < batch.count; i++) {
-      const counts = this.#queries[batch.planClass(i)]!;
-      counts.queries++;
-      counts.entitiesRead += batch.entitiesRead(i);
-      counts.entitiesReturned += batch.entitiesReturned(i);
-      counts.bytesRead += batch.bytesRead(i);
-      counts.seconds.add(batch.engineMicros(i) / 1e6);
-    }
+  queried(query: QueryFacts, cost: QueryCost): void {
+    const counts = this.#queries[PLAN_CLASSES.indexOf(query.class)]!;
+    counts.queries++;
+    counts.entitiesRead += cost.entitiesRead;
+    counts.entitiesReturned += cost.entitiesReturned;
+    counts.bytesRead += cost.bytesRead;
+    counts.seconds.add(cost.engineMicros / 1e6);
   }
 
   admitWrite({ mutations }: WriteFacts): void {

@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
 import { type Insight, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 import { shapeOf } from "./query-cure.ts";
 import { ScanBudget } from "./scan-budget.ts";
@@ -45,26 +44,6 @@ describe("A scan budget", () => {
     run(budget, "", 501, 501, "People");
     run(budget, "", 1, 1, "Other");
     assert.equal(budget.summary().overBudget, 2);
-  });
-
-  it("judges queries received in batches like queries received one by one", () => {
-    const rules = "no table scan; density 0.5 from 100; people: read 500, density 0.1; Log: allow";
-    const atOnce = new ScanBudget(parseScanRules(rules));
-    const later = new ScanBudget(parseScanRules(rules));
-    const deferred = new DeferredWatchers([later]);
-    for (const table of ["People", "Log", "T"]) {
-      for (const filter of ["", "PartitionKey eq 'a'", "PartitionKey eq 'a' and RowKey eq 'b'"]) {
-        for (const read of [0, 1, 99, 100, 101, 500, 501]) {
-          for (const returned of [0, read >> 3, read >> 1, read]) {
-            run(atOnce, filter, read, returned, table);
-            run(deferred, filter, read, returned, table);
-          }
-        }
-      }
-    }
-    deferred.drain();
-    assert.ok(atOnce.summary().overBudget > 20);
-    assert.deepEqual(later.summary(), atOnce.summary());
   });
 
   it("refuses a query in strict mode before anything is read, with a message that has query, cost and fix", () => {

@@ -1,11 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
-import type { Watcher } from "./deferred-watchers.ts";
 import { detachedString } from "./detached-string.ts";
-import type { QueryCost, QueryFacts } from "./insight.ts";
+import type { Insight, QueryCost, QueryFacts } from "./insight.ts";
 import { type Metric, single } from "./prometheus.ts";
-import type { QueryBatch } from "./query-batch.ts";
 import { cureOfQuery, shapeOf } from "./query-cure.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
@@ -46,8 +44,6 @@ interface CompiledRules {
   readonly rank: number;
   readonly reason: string;
   readonly limits: readonly ScanRule[];
-  /** Queries that read fewer entities exceed none of the limits. */
-  readonly readMin: number;
 }
 
 function compileRules(rules: readonly ScanRule[]): CompiledRules {
@@ -56,20 +52,11 @@ function compileRules(rules: readonly ScanRule[]): CompiledRules {
   const ranks = classes.map((name) => PLAN_CLASSES.indexOf(name));
   const rank = Math.min(...ranks, PLAN_CLASSES.length);
   const limits = binding.filter(({ density, read }) => density !== undefined || read !== undefined);
-  return {
-    rank,
-    reason: `no ${PLAN_CLASSES[rank]}`,
-    limits,
-    readMin: Math.min(...limits.map(readMinOf)),
-  };
-}
-
-function readMinOf({ density, from = 0, read = Number.POSITIVE_INFINITY }: ScanRule): number {
-  return density === undefined ? read : Math.min(from, read);
+  return { rank, reason: `no ${PLAN_CLASSES[rank]}`, limits };
 }
 
 /** Checks queries against rules. It comes last: what it refuses has still been read, and counts elsewhere. */
-export class ScanBudget implements Watcher {
+export class ScanBudget implements Partial<Insight> {
   readonly #strict: boolean;
   readonly #general: CompiledRules;
   readonly #byTable = new Map<string, CompiledRules>();
@@ -105,17 +92,6 @@ export class ScanBudget implements Watcher {
     this.#queries++;
     const reason = this.#judgeClass(query) ?? this.#judgeCost(query, cost);
     if (reason !== undefined) this.#over(query, reason, cost);
-  }
-
-  /** Used where nothing is refused. */
-  ranQueries(batch: QueryBatch): void {
-    for (let i = 0; i < batch.count; i++) {
-      const rules = this.#byTable.size === 0 ? this.#general : this.#rulesFor(batch.query(i).table);
-      // Nearly every query is within its class, and reads less than any limit.
-      if (batch.planClass(i) < rules.rank && batch.entitiesRead(i) < rules.readMin) {
-        this.#queries++;
-      } else this.queried(batch.query(i), batch.cost(i));
-    }
   }
 
   summary(): ScanSummary {

@@ -4,7 +4,6 @@ import type { RequestRecord, Sender } from "../wire/observer.ts";
 import { advise } from "./advice/advise.ts";
 import { type RecordingEnd, readRecording } from "./advice/read-recording.ts";
 import type { TableData } from "./advice/rule.ts";
-import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
 import type { TrafficEvent } from "./recording.ts";
 import { TrafficRecorder } from "./traffic-recorder.ts";
@@ -61,9 +60,7 @@ export function record(bytesMax?: number) {
   };
   const recorder = new TrafficRecorder({ now: () => now }, write, bytesMax);
   const base = { account: "a", table: "T", client: "::1" };
-  const deferred = new DeferredWatchers([recorder]);
   const done = () => {
-    deferred.drain();
     recorder.end();
     return text;
   };
@@ -80,7 +77,7 @@ export function record(bytesMax?: number) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const keys = address ? { ...address, filter: undefined } : { ...keysRead(plan), filter };
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
-      deferred.queried(
+      recorder.queried(
         {
           ...base,
           projected: false,
@@ -101,7 +98,7 @@ export function record(bytesMax?: number) {
       table = base.table,
     ) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
-      deferred.admitWrite({ ...base, table, at: now, partitionKey, mutations });
+      recorder.admitWrite({ ...base, table, at: now, partitionKey, mutations });
     },
     refuse(path: string, status: number, errorCode: string, clientRequestId?: string) {
       const refused = { ...REQUEST, verb: "PUT", path, status, errorCode, clientRequestId };

@@ -1,10 +1,9 @@
 import type { Clock } from "../clock.ts";
+import { PLAN_CLASSES } from "../query/plan.ts";
 import type { Observer, RequestRecord, Sender } from "../wire/observer.ts";
 import { ClientTally } from "./client-tally.ts";
-import type { Watcher } from "./deferred-watchers.ts";
 import { detachedString } from "./detached-string.ts";
-import type { QueryFacts, WriteFacts } from "./insight.ts";
-import type { QueryBatch } from "./query-batch.ts";
+import type { Insight, QueryCost, QueryFacts, WriteFacts } from "./insight.ts";
 import {
   CONTINUED,
   FORMAT,
@@ -19,7 +18,7 @@ import {
  * Records traffic until the recording reaches its maximum size. Lines are assembled byte by byte, which takes
  * a quarter of the time that strings took.
  */
-export class TrafficRecorder implements Observer, Watcher {
+export class TrafficRecorder implements Observer, Partial<Insight> {
   readonly #clock: Clock;
   readonly #write: (bytes: Uint8Array) => void;
   readonly #bytesMax: number;
@@ -31,8 +30,8 @@ export class TrafficRecorder implements Observer, Watcher {
   #client = "";
   #account = "";
   #table = "";
-  /** Of the previous query. */
-  #partitionName: string | undefined;
+  /** Of the previous query, if it was of one partition and no write came in between. */
+  #partitionKey: string | undefined;
 
   /** @param write receives chunks of about 64 KiB, which it may keep */
   constructor(clock: Clock, write: (bytes: Uint8Array) => void, bytesMax = RECORDING_BYTES_MAX) {
@@ -42,48 +41,43 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#lines.raw(`["${FORMAT}",${VERSION}]\n`);
   }
 
-  ranQueries(batch: QueryBatch): void {
-    for (let i = 0; i < batch.count && !this.#isFull; i++) {
-      const name = batch.partition(i);
-      const isSame = name !== undefined && name === this.#partitionName;
-      const isPlain = batch.isPlain(i) && batch.entitiesReturned(i) === 1;
-      if (isPlain) this.#point(batch, i, isSame);
-      else this.#query(batch, i, isSame);
-      this.#partitionName = name;
-    }
+  queried(query: QueryFacts, cost: QueryCost): void {
+    if (this.#isFull) return;
+    const { account, filter, partitionKey, projected, rowKey, table } = query;
+    const isSame =
+      partitionKey !== undefined &&
+      partitionKey === this.#partitionKey &&
+      table === this.#table &&
+      account === this.#account;
+    const isPlain = rowKey !== undefined && filter === undefined && !projected;
+    if (isPlain && cost.entitiesReturned === 1) this.#point(query, rowKey, cost, isSame);
+    else this.#query(query, cost, isSame);
+    this.#partitionKey = partitionKey;
   }
 
   /** The line of nearly every query under heavy load: short, and written in one go. */
-  #point(batch: QueryBatch, i: number, isSame: boolean): void {
-    const at = batch.at(i);
-    const rowKey = batch.rowKey(i)!;
-    let partitionKey: string | undefined;
-    if (isSame && batch.client(i) === this.#client) this.#makeRoom(textBytes(rowKey));
-    else {
-      const query = batch.query(i);
-      if (!isSame) partitionKey = query.partitionKey;
-      this.#begin(query, textBytes(rowKey) + textBytes(partitionKey));
-    }
+  #point(query: QueryFacts, rowKey: string, { bytesRead }: QueryCost, isSame: boolean): void {
+    const partitionKey = isSame ? undefined : query.partitionKey;
+    this.#begin(query, textBytes(rowKey) + textBytes(partitionKey));
     const lines = this.#lines;
     const { chunk } = lines;
     let end = putBytes(chunk, lines.at, POINT);
-    end = putNumber(chunk, end, this.#since(at));
+    end = putNumber(chunk, end, this.#since(query.at));
     end = putText(chunk, end, rowKey);
-    end = putNumber(chunk, end, batch.bytesRead(i));
+    end = putNumber(chunk, end, bytesRead);
     if (partitionKey !== undefined) end = putText(chunk, end, partitionKey);
     lines.at = putBytes(chunk, end, CLOSE);
   }
 
-  #query(batch: QueryBatch, i: number, isSame: boolean): void {
-    const query = batch.query(i);
+  #query(query: QueryFacts, cost: QueryCost, isSame: boolean): void {
     const { at, continued, filter, projected, rowKey } = query;
     const partitionKey = isSame ? 0 : query.partitionKey;
     const flags = (projected ? PROJECTED : 0) | (continued ? CONTINUED : 0);
-    const { entitiesRead, entitiesReturned, bytesRead } = batch.cost(i);
-    const cost = [entitiesRead, entitiesReturned, bytesRead];
-    const asked = [batch.planClass(i), partitionKey, rowKey, filter, flags];
+    const { entitiesRead, entitiesReturned, bytesRead } = cost;
+    const spent = [entitiesRead, entitiesReturned, bytesRead];
+    const asked = [PLAN_CLASSES.indexOf(query.class), partitionKey, rowKey, filter, flags];
     this.#begin(query, 0);
-    this.#line("q", this.#since(at), ...asked, ...cost);
+    this.#line("q", this.#since(at), ...asked, ...spent);
   }
 
   admitWrite(write: WriteFacts): void {
@@ -91,7 +85,7 @@ export class TrafficRecorder implements Observer, Watcher {
     const { partitionKey, mutations } = write;
     const lines = this.#lines;
     // The lines that follow may be of another table.
-    this.#partitionName = undefined;
+    this.#partitionKey = undefined;
     let bytes = textBytes(partitionKey);
     for (const { rowKey } of mutations) bytes += textBytes(rowKey) + 8;
     this.#begin(write, bytes);
@@ -110,7 +104,6 @@ export class TrafficRecorder implements Observer, Watcher {
     lines.raw("]]\n");
   }
 
-  /** Refusals are recorded immediately, and so ahead of queries that are still waiting. */
   finished(record: RequestRecord, sender: Sender): void {
     if (record.service !== "table") return;
     this.#tally.finished(record, sender);

@@ -79,6 +79,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
         projected: select !== undefined,
         continued: false,
         client,
+        partition: undefined,
       };
       insight.admitQuery(facts);
       const began = performance.now();

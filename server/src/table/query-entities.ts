@@ -85,6 +85,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         projected: select !== undefined,
         continued: from !== undefined,
         client: input.client,
+        partition: undefined,
       };
       insight.admitQuery(facts);
       const writer = new EntityListWriter(input.position, level, select);

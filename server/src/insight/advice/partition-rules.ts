@@ -1,7 +1,6 @@
 import { AZURE_TARGETS, AzureTargets } from "../azure-targets.ts";
 import { InsertOrder } from "../insert-order.ts";
-import { countedEntities } from "../insight.ts";
-import { partitionName } from "../partition-names.ts";
+import { countedEntities, partitionName } from "../insight.ts";
 import type { QueryEvent, RecordedMutation, TrafficEvent, WriteEvent } from "../recording.ts";
 import { timeKeyOf } from "../time-key.ts";
 import {
