@@ -145,9 +145,7 @@ function unquoted(json: string): string {
   }
 }
 
-/** Accepts the names of the service's own metrics tables, too. */
 function checkName(table: string): void {
-  if (/^\$metrics/i.test(table)) return;
   try {
     checkTableName(table);
   } catch (cause) {

@@ -1,15 +1,10 @@
 import { LogBlobs } from "./blob/log-blobs.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
-import { Catalog } from "./catalog/catalog.ts";
-import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
-import { AnalyticsMetrics } from "./insight/analytics-metrics.ts";
-import { EntityStore, type TableValue } from "./table/entity-store.ts";
-import { MetricsTables } from "./table/metrics-tables.ts";
 import { type ExchangeObserver, joinObservers, type Observer } from "./wire/observer.ts";
-import { SERVICE_NAMES, type ServiceName } from "./wire/service-name.ts";
+import type { ServiceName } from "./wire/service-name.ts";
 
 /** The service properties that users have set, for each open service. */
 type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;
@@ -19,9 +14,8 @@ export interface OpenAnalytics extends ExchangeObserver {
   readonly background: readonly BackgroundWork[];
 }
 
-/** The metrics tables and the analytics log, for accounts whose service properties enable them. */
+/** The analytics log, for accounts whose service properties enable it. */
 export function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytics {
-  const metrics = new AnalyticsMetrics(foundation.clock);
   const log = new AnalyticsLog(() => logBlobs.wake());
   const logBlobs = new LogBlobs({
     ...foundation,
@@ -35,10 +29,9 @@ export function openAnalytics(foundation: Foundation, settings: Settings): OpenA
     finished(record, request, response) {
       const chosen = settings.get(record.service)?.chosen(record.account);
       if (chosen === undefined) return;
-      metrics.finished(record, chosen);
       log.finished(record, chosen, request, response);
     },
-    background: [openMetricsTables(foundation, metrics, settings), logBlobs],
+    background: [logBlobs],
   };
 }
 
@@ -56,32 +49,4 @@ export function withAnalytics(
       observers.finished(record, request);
     },
   };
-}
-
-/**
- * Opens its own catalog and entity store, so that other services are counted even where tables are not
- * served.
- */
-function openMetricsTables(
-  { engine, clock, ageClock, accountIds, onError }: Foundation,
-  metrics: AnalyticsMetrics,
-  settings: Settings,
-): MetricsTables {
-  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
-  const entities = new EntityStore(engine, catalog, clock);
-  return new MetricsTables({
-    engine,
-    clock: ageClock,
-    catalog,
-    entities,
-    metrics,
-    onError,
-    retentionDays(account, table) {
-      const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));
-      const properties = service && settings.get(service)?.chosen(account);
-      const { retentionDays } =
-        (table.includes("Hour") ? properties?.hourMetrics : properties?.minuteMetrics) ?? {};
-      return retentionDays ?? undefined;
-    },
-  });
 }

@@ -20,7 +20,7 @@ describe("rowhouse explain", () => {
     );
   });
 
-  it("refuses an invalid table name, but not the service's own tables", async () => {
+  it("refuses an invalid table name", async () => {
     for (const table of ["a-b", "ab", "1st", "Tables", "", "t".repeat(64)]) {
       const explaining = explainFilter("PartitionKey eq 'a'", { table }, {});
       await assert.rejects(
@@ -28,8 +28,6 @@ describe("rowhouse explain", () => {
         /^Error: ".*" is not a table name: use 3 to 63 letters and digits/,
       );
     }
-    const table = "$MetricsHourPrimaryTransactionsTable";
-    assert.match((await explainFilter("PartitionKey eq 'a'", { table }, {})).text, /^plan/);
   });
 
   it("suggests nothing better than a point query", async () => {

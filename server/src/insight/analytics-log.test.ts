@@ -81,7 +81,6 @@ interface Finished {
 function finish(log: AnalyticsLog, finished: Finished): void {
   const { method = "GET", at = HOUR, wanted = ["read", "write", "delete"] } = finished;
   const { query = "", headers = {}, caller, status = 200 } = finished;
-  const off = { enabled: false, retentionDays: null } as const;
   const logging = {
     read: wanted.includes("read"),
     write: wanted.includes("write"),
@@ -93,10 +92,7 @@ function finish(log: AnalyticsLog, finished: Finished): void {
     query: new Query(query),
     header: (name: string) => headers[name],
   };
-  log.finished(
-    { ...LOGGED_RECORD, status, caller: caller ?? "shared-key" },
-    { logging, hourMetrics: off, minuteMetrics: off },
-    request,
-    { headers: [] },
-  );
+  log.finished({ ...LOGGED_RECORD, status, caller: caller ?? "shared-key" }, { logging }, request, {
+    headers: [],
+  });
 }

@@ -1,7 +1,11 @@
 import type { RequestRecord } from "../wire/observer.ts";
 import type { WireRequest } from "../wire/operation.ts";
-import type { AnalyticsSettings } from "./analytics-metrics.ts";
 import { type LoggedRequest, type LoggedResponse, printLogLine } from "./log-line.ts";
+
+/** What an account wants logged for a service. Its service properties have this shape. */
+export interface LogSettings {
+  readonly logging: { readonly read: boolean; readonly write: boolean; readonly delete: boolean };
+}
 
 export const LOG_KINDS = ["read", "write", "delete"] as const;
 export type LogKind = (typeof LOG_KINDS)[number];
@@ -55,7 +59,7 @@ export class AnalyticsLog {
 
   finished(
     record: RequestRecord,
-    { logging }: AnalyticsSettings,
+    { logging }: LogSettings,
     request: LoggedRequest & Pick<WireRequest, "method">,
     response: LoggedResponse,
   ): void {

@@ -1,7 +1,7 @@
 import { withoutSignature } from "@rowhouse/protocol/without-signature";
 import type { RequestRecord } from "../wire/observer.ts";
 import type { WireRequest, WireResponse } from "../wire/operation.ts";
-import { callerOf, outcomeOf } from "./transaction-counts.ts";
+import { callerOf, outcomeOf } from "./request-outcome.ts";
 
 /** The parts of a request, besides its record, that a line contains. */
 export type LoggedRequest = Pick<
@@ -64,7 +64,7 @@ export function printLogLine(
 }
 
 /**
- * The outcome as in the metrics tables, except that authorization errors of callers without credentials are
+ * The outcome in the words of the log, except that authorization errors of callers without credentials are
  * not called anonymous.
  */
 function statusOf(record: RequestRecord): string {

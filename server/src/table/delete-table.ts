@@ -1,6 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseConditions } from "./conditions.ts";
-import { isMetricsTable } from "./metrics-tables.ts";
 import {
   ODATA_HEADERS,
   type TableAddress,
@@ -23,7 +22,6 @@ export const deleteTable: TableOperation<TableAddress, void> = {
   },
 
   async run({ catalog, reaper }, { account, table }) {
-    if (isMetricsTable(table)) throw new ServiceError("AuthorizationFailure");
     const removed = await catalog.remove(account, table);
     if (!removed) throw new ServiceError("ResourceNotFound");
     reaper.wake();

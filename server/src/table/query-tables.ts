@@ -2,7 +2,6 @@ import { encodeContinuation } from "@rowhouse/protocol/continuation";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseTableQueryOptions, type TableQueryOptions } from "@rowhouse/protocol/query-options";
 import { compileTablePredicate } from "../query/table-predicate.ts";
-import { isMetricsTable } from "./metrics-tables.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { tableListJson } from "./table-json.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
@@ -33,8 +32,7 @@ export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = 
 
   async run({ catalog }, input) {
     const { account, arrivedAt, filter, top = LIMITS.pageEntitiesMax, from = "", level } = input;
-    const matches = filter ? compileTablePredicate(filter) : () => true;
-    const shows = (name: string) => !isMetricsTable(name) && matches(name);
+    const shows = filter ? compileTablePredicate(filter) : () => true;
     const { names, next } = await catalog.page(account, {
       prefix: "",
       from,
