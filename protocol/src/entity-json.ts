@@ -30,7 +30,7 @@ export interface DecodedEntity extends EntityKeys {
  * before or after it, or else by its JSON form: `1` is an Edm.Int32, `1.0` an Edm.Double.
  * Properties that are `null`, `Timestamp` and control information (`odata.*`) are dropped.
  *
- * With an `address`, as in updates, the body may omit the keys but must not contradict them.
+ * With an `address`, as in updates, the keys are those of the address, whatever the body says of them.
  * Source: "Payload format for Table service operations", "Understanding the Table service data
  * model".
  * @throws ServiceError InvalidInput, DuplicatePropertiesSpecified, PropertiesNeedValue,
@@ -39,8 +39,10 @@ export interface DecodedEntity extends EntityKeys {
  */
 export function decodeEntity(body: Uint8Array, address?: EntityKeys): DecodedEntity {
   members.read(body);
-  const partitionKey = readKey(PARTITION_KEY, address?.partitionKey);
-  const rowKey = readKey(ROW_KEY, address?.rowKey);
+  const { partitionKey, rowKey } = address ?? {
+    partitionKey: readKey(PARTITION_KEY),
+    rowKey: readKey(ROW_KEY),
+  };
   const properties: JsonProperty[] = [];
   writer.begin();
   for (let member = 0; member < members.count; member++) {
@@ -76,18 +78,14 @@ export function decodeTableName(body: Uint8Array): string {
 const members = new JsonMembers();
 const writer = new PropertyWriter(members);
 
-/** The key in the body, which must equal that of the address if there is one. */
-function readKey(role: number, address: string | undefined): string {
+/** A key in the body. */
+function readKey(role: number): string {
   const name = role === PARTITION_KEY ? "PartitionKey" : "RowKey";
   const member = members.byRole[role]!;
-  if (member < 0 || members.kinds[member]! <= NULL) {
-    if (address !== undefined) return address;
-    throw new ServiceError("PropertiesNeedValue");
-  }
+  if (member < 0 || members.kinds[member]! <= NULL) throw new ServiceError("PropertiesNeedValue");
   const key = textOf(member);
   if (key === undefined || (members.annotatedForm(member) ?? STRING) !== STRING)
     throw malformedJson();
-  if (address !== undefined && key !== address) throw new ServiceError("InvalidInput");
   checkBodyKey(name, key);
   return key;
 }

@@ -321,6 +321,8 @@ export const ERROR_TEXTS = {
   /** For queues and containers; the message for tables keeps the misspelling. */
   nameCharacters: "The specified resource name contains invalid characters.",
   keySyntaxInUrl: "Bad Request - Error in query syntax.",
+  keyCountInUrl:
+    "The number of keys specified in the URI does not match number of key properties for the resource.",
   nameLength: "The specified resource name length is not within the permissible limits.",
   tooManyOperations: "The batch request operation exceeds the maximum 100 changes per change set.",
   ifNoneMatchOnPut: "If-None-Match HTTP header cannot be specified for PUT operations.",

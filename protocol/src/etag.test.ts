@@ -31,6 +31,7 @@ it("Any weak ETag is accepted, even one that can match nothing", () => {
     "W/\"datetime''\"",
     "W/\"datetime'%'\"",
     'W/"0x8D3"',
+    'w/"0x8D3"',
     'W/""',
   ]) {
     assert.equal(matches(tag, MICROS), false, tag);
@@ -38,7 +39,7 @@ it("Any weak ETag is accepted, even one that can match nothing", () => {
 });
 
 it("Anything but one weak ETag is refused, with its text in the message", () => {
-  for (const tag of ['"abc"', "abc", "", 'W/"a", W/"b"', "W/a", 'w/"a"', "W/\"datetime'x'"]) {
+  for (const tag of ['"abc"', "abc", "", 'W/"a", W/"b"', "W/a", "W/\"datetime'x'"]) {
     assert.throws(
       () => parseIfMatch(tag),
       new ServiceError("InvalidInput", {

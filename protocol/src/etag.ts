@@ -24,7 +24,8 @@ export function parseIfMatch(header: string): IfMatch {
   return { matches: (timestampMicros) => ticksOfMicros(timestampMicros) === ticks };
 }
 
-const WEAK_TAG = /^W\/"([^"]*)"$/;
+/** Some clients write headers in lower case, their values too (not confirmed by a recording). */
+const WEAK_TAG = /^[Ww]\/"([^"]*)"$/;
 const TIMESTAMP_TAG = /^datetime'([^']*)'$/;
 
 function parseTimestamp(tag: string): bigint | undefined {

@@ -73,7 +73,7 @@ export class FilterLexer {
       if (literal === undefined) throw this.syntaxError(this.#position);
       return this.#literal(literal);
     }
-    const value = CONSTANTS.get(text);
+    const value = CONSTANTS.get(text) ?? BOOLEANS.get(text.toLowerCase());
     if (value !== undefined) return this.#literal(value);
     return { kind: "name", text, end: this.#position };
   }
@@ -108,9 +108,12 @@ const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*/uy;
 const NUMBER = /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[lLdD]?/y;
 const PREFIX = /^(?:datetime|guid|x|binary)$/i;
 
-const CONSTANTS: ReadonlyMap<string, Literal> = new Map<string, Literal>([
+/** In any case: Python and .NET print `True` into filters (not confirmed by a recording). */
+const BOOLEANS: ReadonlyMap<string, Literal> = new Map<string, Literal>([
   ["true", { type: "Edm.Boolean", value: true }],
   ["false", { type: "Edm.Boolean", value: false }],
+]);
+const CONSTANTS: ReadonlyMap<string, Literal> = new Map<string, Literal>([
   ["NaN", { type: "Edm.Double", value: Number.NaN }],
   ["INF", { type: "Edm.Double", value: Number.POSITIVE_INFINITY }],
 ]);

@@ -59,7 +59,11 @@ describe("parseFilter", () => {
   it("is case-sensitive about keywords and names", () => {
     check("A EQ 1", "Syntax error at position 4 in 'A EQ 1'.");
     check("A AND B", "Syntax error at position 5 in 'A AND B'.");
-    check("True", "True", "True");
+    check("Eq eq 1", "Eq eq 1");
+  });
+
+  it("is not case-sensitive about true and false", () => {
+    check("b eq True or b eq FALSE", "b eq true or b eq false");
   });
 
   it("accepts names in any script", () => {

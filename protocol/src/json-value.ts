@@ -154,7 +154,9 @@ function writeBoolean(out: Uint8Array, at: number, { kind, bytes, start, end }: 
   if (kind === TRUE) return writeText(out, at, "true");
   if (kind === FALSE) return writeText(out, at, "false");
   const text = kind === TEXT && end - start <= 5 ? decodeUtf8(bytes, start, end) : "";
-  return text === "true" || text === "false" ? writeText(out, at, text) : NO_VALUE;
+  // In any case, as in filters.
+  const plain = text.toLowerCase();
+  return plain === "true" || plain === "false" ? writeText(out, at, plain) : NO_VALUE;
 }
 
 function writeText(out: Uint8Array, at: number, text: string): number {

@@ -37,7 +37,7 @@ const NO_PARAMETERS = {
   sig: undefined,
 };
 
-/** Names are case-insensitive; the first non-empty value of a name counts. */
+/** Names are case-insensitive; the first non-empty value of a name counts, see `repeatedSasName`. */
 export function parseSas(pairs: Iterable<readonly [name: string, value: string]>): SasParameters {
   const sas: { [Name in SasName]: string | undefined } = { ...NO_PARAMETERS };
   for (const [sent, value] of pairs) {
@@ -46,6 +46,23 @@ export function parseSas(pairs: Iterable<readonly [name: string, value: string]>
     if (value !== "" || name === "spk" || name === "epk") sas[name] = value;
   }
   return sas;
+}
+
+/**
+ * A parameter that a token has more than once, if any. Whichever of its values were signed, a proxy or a reader
+ * could take the other one for the truth.
+ */
+export function repeatedSasName(
+  pairs: Iterable<readonly [name: string, value: string]>,
+): SasName | undefined {
+  const seen = new Set<SasName>();
+  for (const [sent] of pairs) {
+    const name = sent.toLowerCase();
+    if (!isSasName(name)) continue;
+    if (seen.has(name)) return name;
+    seen.add(name);
+  }
+  return undefined;
 }
 
 function isSasName(name: string): name is SasName {

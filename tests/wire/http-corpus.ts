@@ -73,7 +73,7 @@ export function print({ verb, target, version, headers, body }: Plain): string {
   return `${verb} ${target} ${version}\r\n${lines}\r\n${body}`;
 }
 
-function signed(
+export function signed(
   verb: string,
   path: string,
   text = "",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { seededRandom } from "../support/seeded-random.ts";
-import { corpus, type Plain, print } from "./http-corpus.ts";
+import { corpus, type Plain, print, signed } from "./http-corpus.ts";
 import { LanePair } from "./http-lane-pair.ts";
 
 /*
@@ -103,6 +103,12 @@ describe("Both lanes answer the same", () => {
   });
 });
 
+/** A request with its target as curl sends it. */
+function rawUtf8(verb: string, path: string): Plain {
+  const request = signed(verb, path);
+  return { ...request, target: Buffer.from(request.target, "utf8").toString("latin1") };
+}
+
 /** Requests that HTTP rarely allows, or never. */
 function oddities(): Record<string, () => string[]> {
   const get = requests.find(({ verb, target }) => verb === "GET" && target.endsWith("/Tables"))!;
@@ -145,6 +151,25 @@ function oddities(): Record<string, () => string[]> {
         "/a\tb",
         '/{}|\\^`"<>',
       ].map((target) => print({ ...get, target })),
+    "targets in raw UTF-8, alone, behind others, chunked, and of bytes that are not UTF-8": () => {
+      const raw = rawUtf8("GET", "/People(PartitionKey='\u00e9',RowKey='\u{1f600}')");
+      const query = rawUtf8("GET", "/People?$filter=a%20eq%20'\u00e9'");
+      const body = '{"a":1}';
+      const put = rawUtf8("PUT", "/People(PartitionKey='\u00e9',RowKey='r')");
+      const lone = { ...get, target: "/devstoreaccount1/People(PartitionKey='\u00e9',RowKey='r')" };
+      return [
+        print(raw),
+        print(query),
+        print(get) + print(raw) + print(query) + print(get),
+        print({
+          ...put,
+          headers: [...put.headers, ["Transfer-Encoding", "chunked"]],
+          body: chunks(body),
+        }) + print(raw),
+        withHeaders(put, ["Expect", "100-continue"], ["Content-Length", "7"]) + body,
+        print(lone),
+      ];
+    },
     "other methods": () =>
       ["PROPFIND", "TRACE", "CONNECT", "get", "GETS", "", "M-SEARCH", "BREW", "PATCH", "HEAD"].map(
         (verb) => print({ ...get, verb }),

@@ -383,7 +383,7 @@ describe("A transaction", () => {
     const lines = "X-HTTP-Method: MERGE\r\nx-http-method";
     for (const [method, headers, code] of [
       ["PUT", { "X-HTTP-Method": "MERGE" }, "XMethodNotUsingPost"],
-      ["DELETE", { "X-HTTP-Method": "DELETE", "If-Match": "*" }, "XMethodNotUsingPost"],
+      ["DELETE", { "X-HTTP-Method": "PUT", "If-Match": "*" }, "XMethodNotUsingPost"],
       ["POST", { "X-HTTP-Method": "GET" }, "XMethodIncorrectValue"],
       ["POST", { "X-HTTP-Method": "" }, "XMethodIncorrectValue"],
       ["POST", { [lines]: "MERGE" }, "XMethodIncorrectCount"],

@@ -194,21 +194,6 @@ describe("Updates and merges", () => {
     }
   });
 
-  it("use the keys of the address, and refuse different keys in the body", async () => {
-    const keys = requests.fresh();
-    assert.equal((await wire.send("PUT", requests.at(keys), { body: { a: 1 } })).status, 204);
-    for (const other of [{ PartitionKey: "q" }, { RowKey: "q" }]) {
-      assertRefused(await wire.send("PUT", requests.at(keys), { body: other }), {
-        status: 400,
-        code: "InvalidInput",
-      });
-      assertRefused(await wire.send("MERGE", requests.at(keys), { body: other }), {
-        status: 400,
-        code: "InvalidInput",
-      });
-    }
-  });
-
   it("check the limits of the merged entity", async () => {
     const keys = requests.fresh();
     const names = (from: number, count: number) =>

@@ -49,11 +49,12 @@ describe("A request that matches no operation", () => {
     });
   }
 
-  it("a segment after a table is answered with 501 if OData defines it, else with 400", async () => {
+  it("a segment after a table is answered with 501, and more than one with 400", async () => {
     for (const [path, status, code] of [
       ["/People/$count", 501, "NotImplemented"],
       ["/People(PartitionKey='p',RowKey='r')/$links", 501, "NotImplemented"],
-      ["/People/more", 400, "InvalidUri"],
+      ["/People/more", 501, "NotImplemented"],
+      ["/People/more/segments", 400, "InvalidUri"],
     ] as const) {
       assertRefused(await wire.send("GET", path), { status, code }, "json");
     }

@@ -79,7 +79,8 @@ before(() => lab.open());
 after(() => lab.close());
 
 it("Every operation of the Table service has a sample, and every sample an operation", () => {
-  assert.deepEqual(Object.keys(SAMPLES).sort(), TABLE_OPERATIONS.map(({ name }) => name).sort());
+  const names = new Set(TABLE_OPERATIONS.map(({ name }) => name));
+  assert.deepEqual(Object.keys(SAMPLES).sort(), [...names].sort());
 });
 
 it("A client request id is logged as it is echoed, and never if it could control a terminal", async () => {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
+import { parseSas, repeatedSasName, type SasParameters } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
 import type { Identity } from "../wire/identity.ts";
 import type { RequestHead } from "../wire/operation.ts";
@@ -40,7 +40,13 @@ export function authenticate(
   if (head.query.raw !== "") {
     const known = knownToken(head.account, head.query.raw);
     const sas = known?.sas ?? readSas(head);
-    if (sas.sig !== undefined) return authenticateSas(sas, known, head, dialect, context);
+    if (sas.sig !== undefined) {
+      // A known token was refused if it had one.
+      const repeated = known ? undefined : repeatedSasName(head.query.pairs);
+      // Not confirmed by a recording.
+      if (repeated !== undefined) throw dialect.failed(`${repeated} is given more than once`);
+      return authenticateSas(sas, known, head, dialect, context);
+    }
   }
   return dialect.anonymous(head, context.bearer?.challenge ?? CHALLENGE);
 }
@@ -93,10 +99,12 @@ function authenticateKey(
   checkSignedDate(head, dialect, context);
   const sent = credentials.slice(colon + 1);
   let first: string | undefined;
-  for (const path of signedPaths(head)) {
-    for (const text of dialect[scheme](head, path)) {
-      if (isSignedBy(head.account, text, sent)) return SHARED_KEY;
-      first ??= text;
+  for (const paths of [signedPaths, rawPaths]) {
+    for (const path of paths(head)) {
+      for (const text of dialect[scheme](head, path)) {
+        if (isSignedBy(head.account, text, sent)) return SHARED_KEY;
+        first ??= text;
+      }
     }
   }
   throw dialect.failed(
@@ -112,6 +120,24 @@ function signedPaths(head: RequestHead): string[] {
   if (!rawPath.startsWith(segment)) return [rawPath];
   return [rawPath, `/${account.name}${rawPath.slice(segment.length)}`];
 }
+
+/** The paths of a client that sends UTF-8 unescaped and signs what it sends. */
+function rawPaths(head: RequestHead): string[] {
+  return signedPaths(head)
+    .filter((path) => ESCAPED_UTF8.test(path))
+    .map(unescapeUtf8);
+}
+
+function unescapeUtf8(path: string): string {
+  try {
+    return path.replace(ESCAPED_UTF8_RUNS, decodeURIComponent);
+  } catch (cause) {
+    throw new ServiceError("RequestUrlFailedToParse", { cause });
+  }
+}
+
+const ESCAPED_UTF8 = /%[89a-f][0-9a-f]/i;
+const ESCAPED_UTF8_RUNS = /(?:%[89a-f][0-9a-f])+/gi;
 
 function checkSignedDate(head: RequestHead, dialect: AuthDialect, context: AuthContext): void {
   const text = head.header("x-ms-date") ?? head.header("date");

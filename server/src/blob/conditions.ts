@@ -118,7 +118,7 @@ function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Condition
  * version, but must not guard a change, since the bytes may differ: RFC 9110, 13.1.
  */
 const STRONG_ETAG = /^"(.*)"$/;
-const ANY_ETAG = /^(?:W\/)?"(.*)"$/;
+const ANY_ETAG = /^(?:[Ww]\/)?"(.*)"$/;
 
 function etagsOf(header: string | undefined, form: RegExp): Etags | undefined {
   if (header === undefined || header === "") return undefined;

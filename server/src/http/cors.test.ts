@@ -68,6 +68,29 @@ describe("A preflight request", () => {
     }
   });
 
+  it("is allowed under a wildcard label for any deeper host of its scheme and port", () => {
+    const wildcard = (origin: string) =>
+      rule({ allowedOrigins: [origin], allowedMethods: ["PUT"] });
+    for (const origin of ["http://foo.contoso.com", "http://a.b.contoso.com"]) {
+      const { headers } = preflight([wildcard("http://*.contoso.com")], { ...asked, origin });
+      assert.deepEqual(headers.slice(0, 2), ["Access-Control-Allow-Origin", origin]);
+    }
+    const port = [wildcard("https://*.contoso.com:8080")];
+    preflight(port, { ...asked, origin: "https://foo.contoso.com:8080" });
+    for (const origin of [
+      "http://contoso.com",
+      "http://.contoso.com",
+      "https://foo.contoso.com",
+      "http://foo.contoso.com:80",
+      "http://foo.contoso.com.evil.org",
+      "http://foocontoso.com",
+      "http://evil.org/.contoso.com",
+      "http://*.contoso.org",
+    ]) {
+      assertPreflightFails([wildcard("http://*.contoso.com")], { ...asked, origin });
+    }
+  });
+
   it("is refused if no rule allows it", () => {
     const heads = [
       { ...asked, origin: "http://www.Contoso.com" },

@@ -83,9 +83,22 @@ function allows(rule: CorsRule, origin: string, method: string): boolean {
   const { allowedOrigins, allowedMethods } = rule;
   return (
     allowedMethods.includes(method) &&
-    (allowedOrigins.includes("*") || allowedOrigins.includes(origin))
+    allowedOrigins.some((allowed) => allowsOrigin(allowed, origin))
   );
 }
+
+/** An origin's first label may be a wildcard, which stands for one or more labels but never for none. */
+function allowsOrigin(allowed: string, origin: string): boolean {
+  if (allowed === "*" || allowed === origin) return true;
+  const star = allowed.indexOf("://*.");
+  if (star < 0) return false;
+  const scheme = allowed.slice(0, star + "://".length);
+  const domain = allowed.slice(star + "://*".length);
+  if (!origin.startsWith(scheme) || !origin.endsWith(domain)) return false;
+  return LABELS.test(origin.slice(scheme.length, -domain.length));
+}
+
+const LABELS = /^[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$/;
 
 function allowsHeaders(rule: CorsRule, requested: string | undefined): boolean {
   if (!requested) return true;

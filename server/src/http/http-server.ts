@@ -10,6 +10,7 @@ import { FastLane } from "./fast/fast-lane.ts";
 import { type Handle, type OnError, STALLED_MS_MAX } from "./lane-limits.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
+import { readRawTargets } from "./raw-target.ts";
 import { ResponseMemory } from "./response-memory.ts";
 
 export interface HttpServerOptions {
@@ -77,7 +78,9 @@ export class HttpServer {
     this.#http.setTimeout(STALLED_MS_MAX);
     // A client that has ended its side is still answered.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
-    this.#watch(this.#http, options.tls ? "secureConnection" : "connection");
+    const ready = options.tls ? "secureConnection" : "connection";
+    readRawTargets(this.#http, ready);
+    this.#watch(this.#http, ready);
     if (options.lane === "node" || options.tls) {
       this.#listening = this.#http;
       return;

@@ -254,7 +254,8 @@ export class RequestPipeline<Context> {
       accept: request.header("accept"),
     });
     this.#observe(request, response, refusal);
-    return this.#complete(request, response);
+    // A type without a body; recordings of the cloud lack it, in tables and queues alike.
+    return this.#complete(request, request.verb === "HEAD" ? withoutType(response) : response);
   }
 
   /** Adds the headers of every answer, and those that CORS requires. */
@@ -318,6 +319,12 @@ export class RequestPipeline<Context> {
     };
     observer.finished(record, request, response);
   }
+}
+
+function withoutType(response: WireResponse): WireResponse {
+  const { headers } = response;
+  const at = headers.indexOf("Content-Type");
+  return at < 0 ? response : { ...response, headers: headers.toSpliced(at, 2) };
 }
 
 function withCors(

@@ -33,6 +33,7 @@ import { PartRequest } from "./part-request.ts";
 import { preferenceOf } from "./prefer.ts";
 import { queryEntities } from "./query-entities.ts";
 import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
+import { overrides } from "./tunnelled-method.ts";
 import { updateEntity } from "./update-entity.ts";
 
 const WRITES: readonly EntityWriteOperation[] = [
@@ -268,7 +269,8 @@ function failed(
   { contentId }: BatchPart,
 ): BatchOutcome {
   const { code, status, message } = error;
-  const isInsert = request.verb === "POST" && request.header("x-http-method") === undefined;
+  const isInsert =
+    request.verb === "POST" && !overrides(request.verb, request.header("x-http-method"));
   const time = printErrorTime(clock.now());
   const part: BatchResponsePart = {
     kind: "failed",

@@ -36,6 +36,12 @@ describe("The path of a table request", () => {
     check("/People(RowKey='r', PartitionKey='p')", "entity People p|r");
   });
 
+  it("may go on below a table, where an endpoint already names one", () => {
+    for (const rest of ["Tables", "Tables/", "Tables('t')", "u(PartitionKey='p',RowKey='r')"]) {
+      check(`/People/${rest}`, "below table People");
+    }
+  });
+
   it("may end with a slash", () => {
     check("/Tables/", "tables");
     check("/Tables('People')/", "table People");
@@ -60,7 +66,8 @@ describe("The path of a table request", () => {
     check("/People('a','b')", "InvalidInput");
     check("/People(PartitionKey='a',RowKey='b'", "InvalidInput");
     check("/People(PartitionKey='a',RowKey='b')x", "InvalidInput");
-    check("/People/More", "InvalidUri");
+    check("/People/More/x", "InvalidUri");
+    check("/$batch/x", "NotImplemented");
     check("/People//", "InvalidUri");
     check("//", "InvalidUri");
     check("/()", "InvalidUri");

@@ -9,6 +9,7 @@ export type TableResource =
   | "table" // `/Tables('t')`
   | "entities" // `/t`, `/t()`
   | "entity" // `/t(PartitionKey='p',RowKey='r')`
+  | "below table" // `/t/Tables`, `/t/u(PartitionKey='p',RowKey='r')`
   | "batch" // `/$batch`
   | "metadata"; // `/$metadata`
 
@@ -31,7 +32,7 @@ export function locateTable(servicePath: string): TableLocation {
   const open = path.indexOf("(");
   const end = open >= 0 ? open : path.length - (path.endsWith("/") ? 1 : 0);
   const name = path.slice(1, end);
-  if (name === "" || name.includes("/")) throw refuseSegments(path);
+  if (name === "" || name.includes("/")) return locateBelowTable(path);
   if (open < 0 && name.startsWith("$")) {
     if (name === "$batch") return BATCH;
     if (name === "$metadata") return METADATA;
@@ -54,6 +55,13 @@ export function locateTable(servicePath: string): TableLocation {
   checkKey(partitionKey);
   checkKey(rowKey);
   return { resource: "entity", name, partitionKey, rowKey };
+}
+
+/** An endpoint that already names a table is the usual cause. */
+function locateBelowTable(path: string): TableLocation {
+  const table = /^\/([^/$(]+)\/[^/$(][^/]*\/?$/.exec(path)?.[1];
+  if (table === undefined) throw refuseSegments(path);
+  return { resource: "below table", name: table };
 }
 
 function refuseSegments(path: string): ServiceError {

@@ -5,6 +5,7 @@ import type { RequestHead, WireResponse } from "../wire/operation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
 import { preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
+import { overrides } from "./tunnelled-method.ts";
 
 /**
  * Encodes an error in the form the request requires: OData JSON for tables and entities, XML for
@@ -44,7 +45,7 @@ function isCreation(head: RequestHead): boolean {
   return (
     head.verb === "POST" &&
     (resource === "tables" || resource === "entities") &&
-    head.header("x-http-method") === undefined
+    !overrides(head.verb, head.header("x-http-method"))
   );
 }
 

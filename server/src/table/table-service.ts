@@ -17,6 +17,7 @@ import { deleteTable } from "./delete-table.ts";
 import { entityGroupTransaction } from "./entity-group-transaction.ts";
 import { getEntity } from "./get-entity.ts";
 import { getTable } from "./get-table.ts";
+import { insertBelowTable, refuseBelowTable } from "./insert-below-table.ts";
 import { insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
 import { insertOrReplaceEntity } from "./insert-or-replace-entity.ts";
@@ -45,6 +46,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   updateEntity,
   mergeEntity,
   deleteEntity,
+  insertBelowTable,
   entityGroupTransaction,
   getTableAcl,
   setTableAcl,
@@ -82,7 +84,8 @@ function tunnelledIn(head: RequestHead): string | undefined {
   return head.header(name) === undefined ? undefined : headerValues(head, name).join();
 }
 
-function refuse(_: RequestHead, __: string, allowed: readonly string[]): ServiceError {
+function refuse(head: RequestHead, method: string, allowed: readonly string[]): ServiceError {
+  if (head.location.resource === "below table") return refuseBelowTable(method);
   if (allowed.length === 0) return new ServiceError("InvalidQueryParameterValue");
   return new ServiceError("MethodNotAllowed", { headers: [["Allow", allowed.join(", ")]] });
 }

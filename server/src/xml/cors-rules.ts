@@ -7,7 +7,7 @@ import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
 
 /** What browsers on one set of origins may do. `http/cors.ts` applies the rules in order. */
 export interface CorsRule {
-  /** Exact origins, or `*`. */
+  /** Exact origins, origins whose first label is a wildcard (`http://*.contoso.com`), or `*`. */
   readonly allowedOrigins: readonly string[];
   /** Upper case. */
   readonly allowedMethods: readonly string[];

@@ -1,4 +1,5 @@
 import { type Headers, KNOWN_VERBS } from "../raw-request.ts";
+import { escapeRaw } from "../raw-target.ts";
 
 /** The result of reading at some position in a connection's bytes. */
 export type PlainRead =
@@ -49,7 +50,9 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
   const verb = head.slice(0, verbEnd);
   if (!KNOWN_VERBS.has(verb)) return UNKNOWN;
   if (verbEnd + 1 >= head.length || head.charCodeAt(verbEnd + 1) !== SLASH) return UNKNOWN;
-  const targetEnd = endOf(TARGET, head, verbEnd + 1);
+  let targetEnd = endOf(TARGET, head, verbEnd + 1);
+  const isRaw = targetEnd < head.length && head.charCodeAt(targetEnd) > ASCII_MAX;
+  if (isRaw) targetEnd = endOf(RAW_TARGET, head, targetEnd);
   if (!head.startsWith(VERSION, targetEnd)) return UNKNOWN;
   let at = targetEnd + VERSION.length;
   const spans: number[] = [];
@@ -96,7 +99,8 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
   if (end > bytes.length && contentLength <= wholeBytesMax) {
     return { kind: "incomplete", bytes: end - start };
   }
-  const target = head.slice(verbEnd + 1, targetEnd);
+  const sent = head.slice(verbEnd + 1, targetEnd);
+  const target = isRaw ? escapeRaw(sent) : sent;
   const headers = new PlainHeaders(head, spans);
   return { kind: "request", request: { verb, target, headers, bodyStart, end } };
 }
@@ -185,6 +189,7 @@ const CR = 13;
 const LF = 10;
 const SLASH = 0x2f;
 const COLON = 0x3a;
+const ASCII_MAX = 0x7f;
 
 /** Headers that frame a message, or request more than an answer. */
 const FRAMING = new Set([
@@ -220,6 +225,9 @@ function letterBit(unit: number): number {
 const NAME = tokenTable("!#$%&'*+-.^_`|~");
 /** Characters of a target that node:http passes on unchanged. */
 const TARGET = tokenTable("!#$%&'()*+,-./:;=?@[\\]^_`{|}~\"<>");
+
+/** The same and bytes above ASCII; see `raw-target.ts`. */
+const RAW_TARGET = TARGET.slice().fill(1, 0x80);
 
 function tokenTable(marks: string): Uint8Array {
   const table = new Uint8Array(256);
