@@ -51,6 +51,8 @@ describe("A front end over Citus that lost a worker", () => {
     const plain = await openPostgresEngine({ url, allowUnsafe: true });
     await plain.close();
     await runAt(url, [
+      "CREATE TABLE rh_reference (LIKE rh_kv INCLUDING ALL)",
+      "INSERT INTO rh_reference SELECT * FROM rh_kv",
       "INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion) " +
         "VALUES (99999, 'citus', 10, 11, false, '13.2')",
       "CREATE TABLE said (state text, message text)",

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { READ_BY_ALL } from "../engine/engine.ts";
 import { KEY_SPACES } from "./key-spaces.ts";
+
+it("Every node of a cluster holds the partitions of names", () => {
+  const { accounts, tableCatalog, queueCatalog, blobCatalog } = KEY_SPACES;
+  assert.deepEqual([...READ_BY_ALL], [accounts, tableCatalog, queueCatalog, blobCatalog]);
+});
 
 /**
  * These bytes are on disk: `docs/internals/storage-format.md` describes them, and stored data relies on them.

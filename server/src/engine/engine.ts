@@ -113,6 +113,12 @@ export interface Entry {
   readonly version: number;
 }
 
+/**
+ * The first bytes of partitions that hold names: few entries, which nearly every request reads and few change. An
+ * engine over several machines keeps them on each, so that no request waits for the machine that happens to hold one.
+ */
+export const READ_BY_ALL: ReadonlySet<number | undefined> = new Set([0x01, 0x10, 0x20, 0x30]);
+
 /** `start` is included, `end` is not. Without `end` the range extends to the last key. A range may be empty. */
 export interface KeyRange {
   readonly start: Key;

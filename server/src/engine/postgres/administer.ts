@@ -52,7 +52,7 @@ export function installPostgres(
 ): Promise<InstallReport> {
   return withAdministration(options, async (session, facts) => {
     if (options.apply) {
-      assertKnown((await readFormat(session)) ?? 0);
+      assertKnown((await readFormat(session, facts.dialect)) ?? 0);
       await installSchema(session, facts.dialect);
     }
     return {
@@ -60,7 +60,7 @@ export function installPostgres(
       server: facts.version,
       sql: schemaStatements(facts.dialect).map((sql) => `${sql};`),
       roleSql: roleStatements(facts.dialect),
-      format: await readFormat(session),
+      format: await readFormat(session, facts.dialect),
     };
   });
 }

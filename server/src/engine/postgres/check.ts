@@ -3,6 +3,7 @@ import { withAdministration } from "./administer.ts";
 import { CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import type { DatabaseOptions } from "./config.ts";
 import { durabilityOf } from "./durability.ts";
+import { REFERENCE_TABLE } from "./placement.ts";
 import { CONNECTIONS_MAX } from "./postgres-engine.ts";
 import { queryText } from "./query.ts";
 import { FORMAT, readFormat } from "./schema.ts";
@@ -28,7 +29,7 @@ export function checkPostgres(database: DatabaseOptions): Promise<readonly Findi
     ok("server", facts.version),
     await checkTls(session),
     checkDurability(facts),
-    await checkFormat(session),
+    await checkFormat(session, facts),
     ...(await checkColumns(session)),
     await checkExtras(session),
     await checkRights(session),
@@ -53,10 +54,10 @@ function checkDurability(facts: ServerFacts): Finding {
   return durabilityClass === "none" ? problem("durability", text) : ok("durability", text);
 }
 
-async function checkFormat(session: Session): Promise<Finding> {
+async function checkFormat(session: Session, facts: ServerFacts): Promise<Finding> {
   let format: number | undefined;
   try {
-    format = await readFormat(session);
+    format = await readFormat(session, facts.dialect);
   } catch (error) {
     return problem(
       "schema",
@@ -217,12 +218,28 @@ async function checkCitus(session: Session): Promise<Finding[]> {
   const placements = await queryText(
     session,
     textQuery(
-      "SELECT nodename || ':' || nodeport, count(*)::text FROM citus_shards WHERE table_name = to_regclass('rh_kv') GROUP BY 1 ORDER BY 1",
+      "SELECT nodename || ':' || nodeport, count(*)::text FROM pg_dist_shard JOIN pg_dist_shard_placement USING (shardid) " +
+        "WHERE logicalrelid = to_regclass('rh_kv') GROUP BY 1 ORDER BY 1",
     ),
     2,
   );
   const list = placements.map(([node, count]) => `${node} holds ${count}`).join(", ");
   const findings = [ok("shards", `${table[1]} shards by pk: ${list}.`)];
+  const [reference] = await queryText(
+    session,
+    textQuery(
+      `SELECT citus_table_type FROM citus_tables WHERE table_name = to_regclass('${REFERENCE_TABLE}')`,
+    ),
+    1,
+  );
+  findings.push(
+    reference?.[0] === "reference"
+      ? ok("names", "Every node holds the names of tables, queues and containers.")
+      : problem(
+          "names",
+          `${REFERENCE_TABLE} is not a reference table: run rowhouse engine install.`,
+        ),
+  );
   const prepared = await queryText(
     session,
     textQuery(

@@ -1,4 +1,6 @@
 import type { Check, CommitResult, Key } from "../engine.ts";
+import { inTableOf } from "./placement.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { DELETE_ONE, INSERT_ONE, type Statement, UPDATE_ONE, UPSERT_ONE } from "./statements.ts";
 
@@ -16,10 +18,10 @@ export interface OneKeyWrite {
  * not hold: see `judgeOne`. Under READ COMMITTED an UPDATE that waited for a rival tests its condition again
  * on the rival's row, so exactly one of many rivals wins; at stricter isolation the others get 40001.
  */
-export function executeOne(session: Session, write: OneKeyWrite): void {
+export function executeOne(session: Session, write: OneKeyWrite, dialect: Dialect): void {
   const { key, expected, value, version } = write;
   const isChecked = expected !== undefined && expected !== "absent";
-  const writer = session.bind(statementOf(write));
+  const writer = session.bind(inTableOf(key.partition, statementOf(write), dialect));
   writer.bytes(key.partition);
   writer.bytes(key.sort);
   if (value !== undefined) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AtomicWrite, Check, Key } from "../engine.ts";
-import { pinVersions, planCommit, type SeenVersions } from "./commit-plan.ts";
+import { planCommit, type SeenVersions } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 
 /** A commit described by its keys and what happens to them: "p/a put absent", "p/b delete 5". */
@@ -125,23 +125,5 @@ describe("planCommit", () => {
       partitions.map(({ partition }) => `${partition}`),
       ["a", "ab"],
     );
-  });
-});
-
-describe("pinVersions", () => {
-  it("checks for the versions read wherever presence was required or assumed", () => {
-    const original = write("p/a present put", "p/b delete", "p/c delete", "p/d absent put");
-    const pinned = pinVersions(original, seen({ "p/a": 3, "p/b": 4, "p/c": undefined }));
-    assert.deepEqual(
-      pinned.checks.map(({ key, expected }) => `${Buffer.from(key.sort)} ${expected}`),
-      ["a 3", "d absent", "b 4", "c absent"],
-    );
-    assert.deepEqual(describePlan(pinned), [
-      "in p",
-      "own: a b",
-      "claim: c d",
-      "update: a",
-      "delete: b c",
-    ]);
   });
 });

@@ -99,25 +99,6 @@ export function planCommit(write: AtomicWrite, seen: SeenVersions = NOTHING_SEEN
   return { write, partitions, isContradictory };
 }
 
-/**
- * The write with its checks for presence replaced by checks for the version that was seen, for servers that
- * compare a row later than they lock it: a row inserted in between would pass unlocked. A version that was
- * there before the lock cannot be inserted in between.
- */
-export function pinVersions(write: AtomicWrite, seen: SeenVersions): AtomicWrite {
-  const versionOf = ({ partition, sort }: Key) => seen.get(identify(partition, sort));
-  const checks = write.checks.map(
-    ({ key, expected }): Check => ({
-      key,
-      expected: expected === "present" ? (versionOf(key) ?? expected) : expected,
-    }),
-  );
-  const deletions = write.deletes.map(
-    (key): Check => ({ key, expected: versionOf(key) ?? "absent" }),
-  );
-  return { ...write, checks: [...checks, ...deletions] };
-}
-
 function planKey(
   key: Key,
   { expected, write }: Partial<Pick<PlannedKey, "expected" | "write">> = {},

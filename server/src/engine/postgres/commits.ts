@@ -10,13 +10,7 @@ import { equalBytes } from "../key-codec.ts";
 import type { VersionClock } from "../version-clock.ts";
 import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
 import { judgeOne, type OneKeyWrite } from "./commit-one.ts";
-import {
-  type CommitPlan,
-  KEY_BYTES_MAX,
-  pinVersions,
-  planCommit,
-  type SeenVersions,
-} from "./commit-plan.ts";
+import { type CommitPlan, KEY_BYTES_MAX, planCommit, type SeenVersions } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { MultiKeyCommit } from "./multi-key-commit.ts";
@@ -30,6 +24,8 @@ import { verifyWritten } from "./verify-written.ts";
 /** A commit that has lost to rivals in this many attempts fails. */
 const ATTEMPTS_MAX = 20;
 const BACKOFF_MS_MAX = 50;
+/** A machine that is away is not asked more often, until the deadline. */
+const AWAY_MS_MAX = 250;
 
 export interface CommitsOptions {
   readonly pool: SessionPool;
@@ -39,8 +35,11 @@ export interface CommitsOptions {
   readonly timeoutMs: number;
 }
 
-/** The result of an attempt; "again" if nothing happened and another one is worthwhile. */
-type Verdict = CommitResult | "again";
+/**
+ * The result of an attempt. If nothing happened and another one is worthwhile: "again" after a lost race, "later" if a
+ * machine is away, with the error to report if it stays away.
+ */
+type Verdict = CommitResult | "again" | { readonly later: ServerError };
 
 /**
  * Executes commits: chooses their form, repeats those that lost a race and changed nothing, and finds out the
@@ -81,15 +80,7 @@ export class Commits {
 
   async #commitKeys(first: CommitPlan, deadline: number): Promise<CommitResult> {
     const { write } = first;
-    const isPinning = this.#options.dialect === "citus";
-    const replan = (seen: SeenVersions) =>
-      isPinning ? planCommit(pinVersions(write, seen)) : planCommit(write, seen);
     let plan = first;
-    if (isPinning) {
-      const { failedCheck, seen } = await this.#look(write, deadline);
-      if (failedCheck >= 0) return { committed: false, failedCheck };
-      plan = replan(seen);
-    }
     return this.#repeat(write, deadline, async () => {
       const result = await this.#attemptKeys(plan, deadline);
       if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
@@ -98,7 +89,7 @@ export class Commits {
       // A check failed: one of the caller's, which is a result, or a supposition of the plan.
       const { failedCheck, seen } = await this.#look(write, deadline);
       if (failedCheck >= 0) return { committed: false, failedCheck };
-      plan = replan(seen);
+      plan = planCommit(write, seen);
       return "again";
     });
   }
@@ -108,18 +99,24 @@ export class Commits {
     deadline: number,
     attempt: (attempts: number) => Promise<Verdict | Outcome>,
   ): Promise<CommitResult> {
+    let races = 0;
     for (let attempts = 1; ; attempts++) {
       let result = await attempt(attempts);
       if (result !== "again" && "kind" in result) result = await this.#resolve(write, result);
+      if (result !== "again" && "later" in result) {
+        if (performance.now() > deadline) throw toEngineError(result.later);
+        await sleep(Math.random() * Math.min(AWAY_MS_MAX, 2 ** attempts));
+        continue;
+      }
       if (result !== "again") return result;
-      if (attempts >= ATTEMPTS_MAX || performance.now() > deadline) {
+      if (++races >= ATTEMPTS_MAX || performance.now() > deadline) {
         throw new EngineError(
           "Unavailable",
           `The commit failed in all ${attempts} attempts. Retry the request.`,
         );
       }
       // The first time at once: mostly a single rival interfered, and has finished.
-      if (attempts > 1) await sleep(Math.random() * Math.min(BACKOFF_MS_MAX, 2 ** attempts));
+      if (races > 1) await sleep(Math.random() * Math.min(BACKOFF_MS_MAX, 2 ** races));
     }
   }
 
@@ -177,13 +174,15 @@ export class Commits {
     }
     const { error, mayHaveHappened } = outcome;
     if (mayHaveHappened && !isCertain(error)) return this.#findOut(write, error);
+    if (error.isOfWorkerAway || error.fault === "unknown") return { later: error };
     if (REPEATED.has(error.fault)) return "again";
     throw toEngineError(error);
   }
 
   /** A version other than ours proves nothing, so the outcome may stay unknown. */
   async #findOut(write: AtomicWrite, cause: Error): Promise<CommitResult> {
-    if (await verifyWritten(this.#options.pool, write)) {
+    const { dialect, pool } = this.#options;
+    if (await verifyWritten(pool, write, dialect)) {
       return { committed: true, versions: write.puts.map(() => write.version) };
     }
     throw new EngineError("Unknown", `The outcome of the commit is unknown: ${cause.message}`, {
@@ -230,14 +229,15 @@ function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): re
 }
 
 /** Faults after which a commit that did not happen is worth another attempt. */
-const REPEATED: ReadonlySet<Fault> = new Set(["retry", "check", "forget", "standby", "unknown"]);
+const REPEATED: ReadonlySet<Fault> = new Set(["retry", "check", "forget", "standby"]);
 
 /**
  * Whether nothing happened although the COMMIT itself may have run: the commit lost a race, or a statement
  * waited and failed with this error before it wrote. An error that ends the server's process, such as a full
  * disk, may follow the commit record.
  */
-function isCertain({ isFatal, fault, sqlState }: ServerError): boolean {
+function isCertain({ isFatal, isOfWorkerAway, fault, sqlState }: ServerError): boolean {
+  if (isOfWorkerAway) return true;
   if (isFatal || fault === "unknown") return false;
   return REPEATED.has(fault) || sqlState === "55P03" || sqlState.startsWith("53");
 }

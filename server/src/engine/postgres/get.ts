@@ -1,16 +1,19 @@
 import { latin1 } from "../../byte-views.ts";
 import type { Entry, Key } from "../engine.ts";
+import { equalBytes } from "../key-codec.ts";
+import { inTableOf, isOnEveryNode } from "./placement.ts";
 import type { PointRead, PointReads } from "./point-reads.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import {
   GET_ACROSS,
   GET_ACROSS_WITHIN,
   GET_MANY,
-  GET_MANY_OF_SHARD,
   GET_MANY_WITHIN,
   GET_ONE,
   GET_PAIR,
+  GET_REFERENCE_PAIR,
   type Statement,
 } from "./statements.ts";
 
@@ -33,17 +36,44 @@ export interface Reader {
   readonly reject: (error: Error) => void;
 }
 
-/** The read of these keys, of which there must be at least one, as one statement, hence in one snapshot. */
-export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reader): PointRead {
-  if (keys.length <= 2) return new GetFew(keys, reader);
+/**
+ * The read of these keys, of which there must be at least one, as one statement, hence in one snapshot. On a
+ * cluster they must be of one partition, or two of which every node holds the first: `isOneRead`.
+ */
+export function pointRead(keys: readonly Key[], dialect: Dialect, reader: Reader): PointRead {
+  const { partition } = keys[0]!;
+  const isAcross = keys.some((key) => !equalBytes(key.partition, partition));
   const isBounded = Number.isFinite(reader.room.bytes);
+  if (keys.length === 1) return new GetFew(keys, inTableOf(partition, GET_ONE, dialect), reader);
+  if (keys.length === 2) {
+    const isMixed = isAcross && isOnEveryNode(partition, dialect);
+    const pair = isMixed ? GET_REFERENCE_PAIR : inTableOf(partition, GET_PAIR, dialect);
+    return new GetFew(keys, pair, reader);
+  }
   if (isAcross) return new GetMany(keys, isBounded ? GET_ACROSS_WITHIN : GET_ACROSS, reader);
-  return new GetMany(keys, isBounded ? GET_MANY_WITHIN : GET_MANY, reader);
+  return readOfPartition(keys, dialect, reader);
+}
+
+function readOfPartition(keys: readonly Key[], dialect: Dialect, reader: Reader): PointRead {
+  const isBounded = Number.isFinite(reader.room.bytes);
+  const statement = isBounded ? GET_MANY_WITHIN : GET_MANY;
+  return new GetMany(keys, inTableOf(keys[0]!.partition, statement, dialect), reader);
+}
+
+/** Whether one statement can read these keys in one place. */
+export function isOneRead(keys: readonly Key[], dialect: Dialect): boolean {
+  const [first, second] = keys;
+  if (dialect === "postgres" || !first || !second) return true;
+  if (keys.length === 2 && isOnEveryNode(first.partition, dialect)) {
+    const isPair = !isOnEveryNode(second.partition, dialect);
+    return isPair || equalBytes(first.partition, second.partition);
+  }
+  return keys.every(({ partition }) => equalBytes(partition, first.partition));
 }
 
 abstract class Get implements PointRead {
   readonly deadline: number;
-  hasFailed = false;
+  failures = 0;
   protected readonly keys: readonly Key[];
   readonly #reader: Reader;
 
@@ -69,16 +99,18 @@ abstract class Get implements PointRead {
 
 /** One key or two, as nearly every request needs. */
 class GetFew extends Get {
+  readonly #statement: Statement;
   #entries: Entries;
 
-  constructor(keys: readonly Key[], reader: Reader) {
+  constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
     super(keys, reader);
+    this.#statement = statement;
     this.#entries = this.#nothing();
   }
 
   override send(session: Session): void {
     const { keys } = this;
-    const writer = session.bind(keys.length === 1 ? GET_ONE : GET_PAIR);
+    const writer = session.bind(this.#statement);
     for (const { partition, sort } of keys) {
       writer.bytes(partition);
       writer.bytes(sort);
@@ -119,7 +151,7 @@ class GetMany extends Get {
     this.#room = reader.room;
     this.#statement = statement;
     this.#isAcross = statement === GET_ACROSS || statement === GET_ACROSS_WITHIN;
-    this.#isBounded = statement === GET_MANY_WITHIN || statement === GET_ACROSS_WITHIN;
+    this.#isBounded = Number.isFinite(reader.room.bytes);
   }
 
   override send(session: Session): void {
@@ -172,11 +204,11 @@ function copied(bytes: Buffer): Uint8Array {
   return Buffer.from(bytes);
 }
 
-/** Splits keys by partition, for servers whose shards answer separately: one statement each. */
+/** Splits keys by partition, for a cluster, whose shards answer separately: one statement each. */
 export function getEachPartition(
   reads: PointReads,
   keys: readonly Key[],
-  { deadline, room }: Pick<Reader, "deadline" | "room">,
+  { deadline, dialect, room }: Pick<Reader, "deadline" | "room"> & { readonly dialect: Dialect },
 ): Promise<Entries> {
   const groups = new Map<string, number[]>();
   for (const [index, { partition }] of keys.entries()) {
@@ -190,7 +222,10 @@ export function getEachPartition(
   const parts = [...groups.values()].map(async (indexes) => {
     const part = await new Promise<Entries>((resolve, reject) => {
       const own = indexes.map((index) => keys[index]!);
-      reads.submit(new GetMany(own, GET_MANY_OF_SHARD, { deadline, room, resolve, reject }));
+      const reader = { deadline, room, resolve, reject };
+      // A read of few keys does not watch the room, which is that of all partitions together.
+      const isBounded = Number.isFinite(room.bytes);
+      reads.submit((isBounded ? readOfPartition : pointRead)(own, dialect, reader));
     });
     for (const [at, entry] of part.entries()) entries[indexes[at]!] = entry;
     end = Math.min(end, indexes[part.length] ?? end);

@@ -1,21 +1,23 @@
 import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
 import type { CommitPlan, PlannedKey, PlannedPartition, Run } from "./commit-plan.ts";
 import { identify } from "./get.ts";
+import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import {
-  ASSERT_LOCKED,
   BEGIN,
   COMMIT,
   DELETE_HELD,
-  DELETE_MANY,
+  DELETE_ROWS_MAX,
+  deleteManyStatement,
   HOLD,
   insertManyStatement,
-  LOCK,
   type Statement,
   upsertManyStatement,
   VALUES_ROWS_MAX,
 } from "./statements.ts";
+import type { WireWriter } from "./wire-writer.ts";
 
 /**
  * A commit of several keys in one round trip: BEGIN, hold every key, write, COMMIT, and one Sync. The first
@@ -31,19 +33,17 @@ export class MultiKeyCommit extends CommitExchange {
   /** Versions of puts that the server raised, by `identify`. */
   readonly raised = new Map<string, number>();
   readonly #plan: CommitPlan;
-  readonly #isPlain: boolean;
+  readonly #dialect: Dialect;
   /** An INSERT is atomic by itself; anything more needs BEGIN and COMMIT. */
   readonly #isOneInsert: boolean;
-  readonly #holdsAsItCompares: boolean;
   /** For each statement, in order: the partition, if the statement returns versions of puts. */
   readonly #putsOf: (Buffer | undefined)[] = [];
 
   constructor(plan: CommitPlan, options: CommitExchangeOptions) {
     super(options);
     this.#plan = plan;
-    this.#isPlain = options.dialect === "postgres";
-    this.#holdsAsItCompares = options.dialect !== "citus";
-    this.#isOneInsert = this.#isPlain && isOneInsert(plan);
+    this.#dialect = options.dialect;
+    this.#isOneInsert = this.#dialect === "postgres" && isOneInsert(plan);
   }
 
   override start(session: Session): void {
@@ -60,16 +60,7 @@ export class MultiKeyCommit extends CommitExchange {
   #hold(session: Session, partition: Buffer, { hold, keys }: Run): void {
     if (hold === "claim") this.#values(session, insertManyStatement, partition, keys);
     else if (hold === "put") this.#values(session, upsertManyStatement, partition, keys);
-    else if (this.#holdsAsItCompares) this.#compare(session, HOLD[hold], partition, keys);
-    else {
-      // The forms that were tested on Citus. They must not check for presence alone, see `pinVersions`.
-      const writer = session.bind(LOCK[hold]);
-      writer.bytes(partition);
-      writer.bytesArray(sortsOf(keys));
-      session.execute();
-      this.#putsOf.push(undefined);
-      this.#compare(session, ASSERT_LOCKED, partition, keys);
-    }
+    else this.#compare(session, HOLD[hold], partition, keys);
   }
 
   #compare(
@@ -78,8 +69,7 @@ export class MultiKeyCommit extends CommitExchange {
     partition: Buffer,
     keys: readonly PlannedKey[],
   ): void {
-    const writer = session.bind(statement);
-    writer.bytes(partition);
+    const writer = this.#bind(session, statement, partition);
     writer.bytesArray(sortsOf(keys));
     writer.int8Array(keys.map(({ expected }) => (typeof expected === "number" ? expected : -1)));
     writer.int8(keys.length);
@@ -89,13 +79,28 @@ export class MultiKeyCommit extends CommitExchange {
 
   #write(session: Session, { partition, updates, deletes }: PlannedPartition): void {
     if (updates.length > 0) this.#values(session, upsertManyStatement, partition, updates);
-    if (deletes.length > 0) {
-      const writer = session.bind(this.#isPlain ? DELETE_HELD : DELETE_MANY);
-      writer.bytes(partition);
-      writer.bytesArray(sortsOf(deletes));
+    if (deletes.length > 0) this.#delete(session, partition, sortsOf(deletes));
+  }
+
+  #delete(session: Session, partition: Buffer, sorts: readonly Buffer[]): void {
+    const isOne = this.#dialect === "postgres";
+    for (let at = 0; at < sorts.length; at += DELETE_ROWS_MAX) {
+      const some = isOne ? sorts : sorts.slice(at, at + DELETE_ROWS_MAX);
+      const statement = isOne ? DELETE_HELD : deleteManyStatement(some.length);
+      const writer = this.#bind(session, statement, partition);
+      if (isOne) writer.bytesArray(sorts);
+      else for (const sort of some) writer.bytes(sort);
       session.execute();
       this.#putsOf.push(undefined);
+      if (isOne) return;
     }
+  }
+
+  /** Binds a statement whose first parameter is the partition. */
+  #bind(session: Session, statement: Statement, partition: Buffer): WireWriter {
+    const writer = session.bind(inTableOf(partition, statement, this.#dialect));
+    writer.bytes(partition);
+    return writer;
   }
 
   #values(
@@ -106,8 +111,7 @@ export class MultiKeyCommit extends CommitExchange {
   ): void {
     for (let at = 0; at < keys.length; at += VALUES_ROWS_MAX) {
       const end = Math.min(at + VALUES_ROWS_MAX, keys.length);
-      const writer = session.bind(statementFor(end - at));
-      writer.bytes(partition);
+      const writer = this.#bind(session, statementFor(end - at), partition);
       writer.int8(this.#plan.write.version);
       for (let index = at; index < end; index++) {
         const { sort, value } = keys[index]!;

@@ -1,12 +1,14 @@
 import { isTransient, toEngineError } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Exchange, Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import type { ServerError } from "./sql-state.ts";
 
 /** Reads of one Sync: few enough that the first does not wait long for the last. */
 const BATCH_READS_MAX = 64;
-const RETRY_MS = 20;
+/** Reads that fail one after the other wait up to this long, doubled each time, up to the second. */
+const RETRY_MS = { min: 20, max: 250 };
 /** How often reads that wait for a session are checked: one that joined later may have an earlier deadline. */
 const LOOK_MS = 1_000;
 
@@ -14,9 +16,9 @@ const LOOK_MS = 1_000;
 export interface PointRead {
   readonly deadline: number;
   /**
-   * Set once the read met an error of its own: it is then sent alone, or it would fail its neighbours again.
+   * How often the read met an error of its own. It is then sent alone, or it would fail its neighbours again.
    */
-  hasFailed: boolean;
+  failures: number;
   /** Writes the statement with its parameters, `execute` included. */
   send(session: Session): void;
   row(row: RowReader): void;
@@ -43,7 +45,14 @@ export class PointReads {
   /** Reads without a session. */
   #waiting: PointRead[] = [];
 
-  constructor(pool: SessionPool, options: { sessionsMax: number }) {
+  /**
+   * On a cluster, neighbours are of different shards: one that is away must not fail the reads of the others, and
+   * each shard is a round trip of its own in any case.
+   */
+  readonly batchReadsMax: number;
+
+  constructor(pool: SessionPool, options: { sessionsMax: number; dialect: Dialect }) {
+    this.batchReadsMax = options.dialect === "citus" ? 1 : BATCH_READS_MAX;
     this.#pool = pool;
     this.#sessionsMax = options.sessionsMax;
   }
@@ -66,8 +75,8 @@ export class PointReads {
     }
     read.restart();
     if (isOwnFault) {
-      read.hasFailed = true;
-      setTimeout(() => this.submit(read), Math.random() * RETRY_MS);
+      const waitMs = Math.min(RETRY_MS.max, RETRY_MS.min * 2 ** read.failures++);
+      setTimeout(() => this.submit(read), Math.random() * waitMs);
     } else {
       this.submit(read);
     }
@@ -121,15 +130,15 @@ class SharedSession {
   }
 
   add(read: PointRead): void {
-    if (this.#batch && read.hasFailed) this.#endBatch(this.#batch);
+    if (this.#batch && read.failures > 0) this.#endBatch(this.#batch);
     if (this.#batch === undefined) this.#beginBatch(read.deadline);
     const batch = this.#batch!;
     batch.reads.push(read);
     this.readCount++;
     read.send(this.#session);
     // Alone, a read leaves at once; behind others it waits for the rest of its turn.
-    const isFull = batch.reads.length === BATCH_READS_MAX;
-    if (this.batchCount === 1 || isFull || read.hasFailed) this.#endBatch(batch);
+    const isFull = batch.reads.length >= this.#reads.batchReadsMax;
+    if (this.batchCount === 1 || isFull || read.failures > 0) this.#endBatch(batch);
   }
 
   #beginBatch(deadline: number): void {

@@ -35,6 +35,14 @@ async function clear(): Promise<void> {
   await runAt(url, ["DELETE FROM rh_kv WHERE ver > 0"]);
 }
 
+/** Creates or empties the second table that a cluster has. */
+async function clearReference(): Promise<void> {
+  await runAt(url, [
+    "CREATE TABLE IF NOT EXISTS rh_reference (LIKE rh_kv INCLUDING ALL)",
+    "DELETE FROM rh_reference",
+  ]);
+}
+
 testEngineConformance({
   name: "PostgresEngine",
   async open({ clock }) {
@@ -64,6 +72,7 @@ testEngineConformance({
   name: "PostgresEngine with the statements for Citus, as behind a pooler,",
   async open({ clock }) {
     await clear();
+    await clearReference();
     const options = { clock, timeoutMs: 20_000 };
     const access = { preparedStatements: false, settings: [], allowUnsafe: true };
     const connector = new Connector(parsePostgresUrl(url), access);

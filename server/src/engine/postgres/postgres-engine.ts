@@ -23,8 +23,9 @@ import { configOf, type DatabaseOptions, describeConfig } from "./config.ts";
 import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { type Durability, durabilityOf } from "./durability.ts";
-import { getEachPartition, pointRead } from "./get.ts";
+import { getEachPartition, isOneRead, pointRead } from "./get.ts";
 import { toEngineError } from "./outcome.ts";
+import { partInOneTable } from "./placement.ts";
 import { PointReads } from "./point-reads.ts";
 import { Scans } from "./scans.ts";
 import { assertKnown, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
@@ -111,7 +112,7 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
 const MAY_NOT = "42501";
 
 async function assertSchema(session: Session, facts: ServerFacts, install: boolean): Promise<void> {
-  let format = await readFormat(session);
+  let format = await readFormat(session, facts.dialect);
   if (format === undefined && install) {
     await installSchema(session, facts.dialect).catch((cause: unknown) => {
       if (!(cause instanceof ServerError && cause.sqlState === MAY_NOT)) throw cause;
@@ -121,7 +122,7 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
         { cause },
       );
     });
-    format = await readFormat(session);
+    format = await readFormat(session, facts.dialect);
   }
   if (format === undefined) {
     throw new EngineError(
@@ -179,7 +180,10 @@ export class PostgresEngine implements Engine {
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
-    this.#reads = new PointReads(readers, { sessionsMax: options.readersMax ?? READERS_MAX });
+    this.#reads = new PointReads(readers, {
+      sessionsMax: options.readersMax ?? READERS_MAX,
+      dialect: options.facts.dialect,
+    });
     this.#scans = new Scans({
       pool: scanners,
       dialect: options.facts.dialect,
@@ -235,17 +239,16 @@ export class PostgresEngine implements Engine {
     bytesMax = Number.POSITIVE_INFINITY,
   ): Promise<(Entry | undefined)[]> {
     const room = { bytes: bytesMax };
-    const [first] = keys;
-    if (first === undefined) return Promise.resolve([]);
-    const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
+    if (keys.length === 0) return Promise.resolve([]);
+    const { dialect } = this.facts;
     // One statement is one snapshot. Shards have none in common: there each partition is read separately.
-    if (this.facts.dialect === "citus" && keys.length > 1) {
-      const reading = getEachPartition(this.#reads, keys, { deadline, room });
+    if (!isOneRead(keys, dialect)) {
+      const reading = getEachPartition(this.#reads, keys, { deadline, dialect, room });
       return reading.then((entries) => this.#see(entries));
     }
     return new Promise((settle, reject) => {
       const resolve = (entries: (Entry | undefined)[]) => settle(this.#see(entries));
-      this.#reads.submit(pointRead(keys, isAcross, { deadline, room, resolve, reject }));
+      this.#reads.submit(pointRead(keys, dialect, { deadline, room, resolve, reject }));
     });
   }
 
@@ -266,7 +269,17 @@ export class PostgresEngine implements Engine {
   ): Promise<ScanEnd> | ScanEnd {
     this.#assertOpen();
     const some = ranges.filter(({ start, end }) => !end || compareKeys(start, end) < 0);
-    return some.length === 0 ? "complete" : this.#scans.scan(some, visit, hints);
+    const [first] = some;
+    if (first === undefined) return "complete";
+    return some.length > 1 ? this.#scans.scan(some, visit, hints) : this.#scan(first, visit, hints);
+  }
+
+  /** Table by table, where a cluster has two. */
+  async #scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> {
+    const part = partInOneTable(range, this.facts.dialect);
+    const end = await this.#scans.scan([part], visit, hints);
+    if (end !== "complete" || part === range) return end;
+    return this.#scan({ start: part.end!, end: range.end }, visit, hints);
   }
 
   async commit(write: AtomicWrite): Promise<CommitResult> {

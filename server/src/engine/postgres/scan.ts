@@ -2,7 +2,9 @@ import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
 import { TurnBudget } from "../turn-budget.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
+import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Exchange, Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
 import {
@@ -13,6 +15,8 @@ import {
   SCAN_PARTITION,
   SCAN_PARTITION_TO,
   SCAN_WANTED,
+  SCAN_WANTED_OF_SHARDS,
+  type Statement,
 } from "./statements.ts";
 
 /** The most rows requested first: their expected size is known only from other scans. */
@@ -26,6 +30,7 @@ const CHUNK_EXAMINED_MAX = 64 * MARK_ROWS;
 const ROW_OVERHEAD_BYTES = 32;
 
 export interface ScanOptions {
+  readonly dialect: Dialect;
   /** One, or several of one partition. */
   readonly ranges: readonly KeyRange[];
   readonly visit: Visit;
@@ -70,6 +75,8 @@ export class Scan implements Exchange {
   readonly #isAcross: boolean;
   /** If set, the server returns only wanted rows, and marks; otherwise every row. */
   readonly #wanted: WantedSorts | undefined;
+  /** If set, the servers of a cluster return only wanted rows; the caller counts the others. */
+  readonly #uncounted: WantedSorts | undefined;
   readonly #budget = new TurnBudget();
   /** The range being read; ranges are read one after the other. */
   #rangeIndex = 0;
@@ -92,10 +99,13 @@ export class Scan implements Exchange {
     this.deadline = options.deadline;
     const { start, end } = this.#range;
     this.#isBeginning = options.ranges.length > 1;
-    this.#isAcross = !isInOnePartition(this.#range);
+    const isCluster = options.dialect === "citus";
+    // With wanted keys, a cluster is asked for a part of a large partition in the same way.
+    this.#isAcross = !isInOnePartition(this.#range) || (isCluster && options.wanted !== undefined);
     // A range that starts in the first partition contains the engine's own row, which must not be counted.
     const isCountable = this.#isAcross && end !== undefined && start.partition.length > 0;
-    this.#wanted = isCountable ? options.wanted : undefined;
+    this.#wanted = isCountable && !isCluster ? options.wanted : undefined;
+    this.#uncounted = isCountable && isCluster ? options.wanted : undefined;
     const rows = Math.min(FIRST_ROWS_MAX, Math.floor(CHUNK_BYTES / options.rowBytesExpected));
     this.#chunkRows = Math.max(1, Math.min(options.entriesExpected ?? rows, rows));
   }
@@ -125,23 +135,30 @@ export class Scan implements Exchange {
     const { start, end } = this.#range;
     if (this.#isAcross) {
       const across = end ? SCAN_ACROSS_TO : SCAN_ACROSS;
-      const writer = this.#session.bind(this.#wanted ? SCAN_WANTED : across);
+      const selective = this.#wanted ? SCAN_WANTED : this.#uncounted && SCAN_WANTED_OF_SHARDS;
+      const writer = this.#session.bind(this.#statement(selective ?? across));
       writer.bytes(start.partition);
       writer.bytes(start.sort);
       if (end) {
         writer.bytes(end.partition);
         writer.bytes(end.sort);
       }
-      if (this.#wanted) writer.bytesArray(this.#wanted.bounds);
+      const wanted = this.#wanted ?? this.#uncounted;
+      if (wanted) writer.bytesArray(wanted.bounds);
       writer.int8(rowsMax);
       return;
     }
     const endSort = end && end.partition.length === start.partition.length ? end.sort : undefined;
-    const writer = this.#session.bind(endSort ? SCAN_PARTITION_TO : SCAN_PARTITION);
+    const scan = endSort ? SCAN_PARTITION_TO : SCAN_PARTITION;
+    const writer = this.#session.bind(this.#statement(scan));
     writer.bytes(start.partition);
     writer.bytes(start.sort);
     if (endSort) writer.bytes(endSort);
     writer.int8(rowsMax);
+  }
+
+  #statement(statement: Statement): Statement {
+    return inTableOf(this.#range.start.partition, statement, this.#options.dialect);
   }
 
   row(row: RowReader): void {

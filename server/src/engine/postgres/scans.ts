@@ -1,21 +1,29 @@
 import type { Key, KeyRange, ScanEnd, ScanHints, Visit } from "../engine.ts";
-import { after } from "../key-codec.ts";
+import { after, copyKey } from "../key-codec.ts";
+import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { isTransient, toEngineError } from "./outcome.ts";
-import { query } from "./query.ts";
+import { isOnEveryNode } from "./placement.ts";
+import { type Parameter, query } from "./query.ts";
 import { isInOnePartition, Scan, type ScanFailure } from "./scan.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
-import { PAGE_END, PAGE_END_TO } from "./statements.ts";
+import { boundsOf, type ClosedRange, type OnRow, ShardPages } from "./shard-pages.ts";
+import { COUNT_ACROSS, type Statement } from "./statements.ts";
 
 /** The most time that a snapshot lives: an old one keeps the server from removing dead rows. */
 const SNAPSHOT_MS_MAX = 2_000;
 /** In effect no limit: the portal stops the server as well, and time ends every scan. */
 const ROWS_MAX = 1_000_000;
-/** For servers that collect all rows of a statement before they send the first. */
+/** Citus collects all rows of a statement before it sends the first. */
 const ROWS_COLLECTED = { min: 64, expected: 256, max: 1_000 };
-/** From this many rows on, finding the end of a page over shards first makes the page three times as fast. */
-const PAGE_END_ROWS_MIN = 100;
+const COLLECTED_BYTES = 1024 * 1024;
+/** Rows that the shards together examine for a page if they send only wanted ones. */
+const EXAMINED_MAX = 65_536;
+/** Pages that turn out longer, because the sample was unlucky, are cut. */
+const PAGE_EXCESS = 4;
+/** Behind every key. */
+const END: Key = { partition: Buffer.alloc(KEY_BYTES_MAX + 1, 0xff), sort: new Uint8Array() };
 const BACKOFF_MS_MAX = 50;
 const ROW_BYTES_AT_FIRST = 1024;
 
@@ -30,6 +38,7 @@ export class Scans {
   readonly #options: ScansOptions;
   /** The average row size of recent scans; determines how many rows the next one requests at first. */
   #rowBytes = ROW_BYTES_AT_FIRST;
+  readonly #pages = new ShardPages();
 
   constructor(options: ScansOptions) {
     this.#options = options;
@@ -62,31 +71,108 @@ export class Scans {
       const end = await this.#attempt(session, { ...scan, ranges: [first!] });
       return end === "complete" ? { resumeAt: second.start } : end;
     }
-    // Leaving rows out was not tested on other servers, so they send all rows.
-    scan = { ...scan, hints: { ...scan.hints, wanted: undefined } };
-    const { min, expected, max } = ROWS_COLLECTED;
-    const rowsMax = Math.max(min, Math.min(scan.hints?.entriesExpected ?? expected, max));
-    const isPaged = rowsMax >= PAGE_END_ROWS_MIN && !isInOnePartition(first!);
-    if (dialect !== "citus" || !isPaged) return this.#run(session, scan, rowsMax);
-
-    let pageEnd: Key | undefined;
-    try {
-      pageEnd = await findPageEnd(session, first!, rowsMax);
-    } catch (error) {
-      this.#options.pool.release(session);
-      return { error, mayRepeat: true };
+    if (isInOnePartition(first!) || isOnEveryNode(first!.start.partition, dialect)) {
+      const { min, expected, max } = ROWS_COLLECTED;
+      const rowsMax = Math.max(min, Math.min(scan.hints?.entriesExpected ?? expected, max));
+      return this.#run(session, withoutWanted(scan), rowsMax);
     }
-    if (pageEnd === undefined) return this.#run(session, scan, rowsMax);
-    const resumeAt = after(pageEnd);
-    const ranges = [{ start: first!.start, end: resumeAt }];
-    // The LIMIT stays, although the range is closed: without it the planner sorts.
-    const end = await this.#run(session, { ...scan, ranges }, rowsMax);
-    return end === "complete" ? { resumeAt } : end;
+    this.#options.pool.release(session);
+    return this.#scanShards(scan, first!);
+  }
+
+  /**
+   * Page by page until the visitor stops or the time of a snapshot is over, so that a caller who wants many rows
+   * gets them in one call.
+   */
+  async #scanShards(scan: ScanCall, range: KeyRange): Promise<ScanEnd | ScanFailure> {
+    const endsAt = performance.now() + SNAPSHOT_MS_MAX;
+    let rows = scan.hints?.entriesExpected ?? ROWS_COLLECTED.expected;
+    let { start } = range;
+    do {
+      const page = await this.#page(scan, { start, end: range.end ?? END }, rows);
+      // What was visited stays visited: the rest is another call.
+      if ("error" in page)
+        return start === range.start || !page.mayRepeat ? page : { resumeAt: start };
+      if (page.end !== undefined) return page.end;
+      start = page.resumeAt;
+      rows = Math.max(rows - page.visited, ROWS_COLLECTED.expected);
+    } while (performance.now() <= endsAt);
+    return { resumeAt: start };
+  }
+
+  /** Scans about `rows` rows. Has an `end` if the whole scan ends with them. */
+  async #page(
+    scan: ScanCall,
+    { start, end }: ClosedRange,
+    rows: number,
+  ): Promise<ScanFailure | { end?: ScanEnd; resumeAt: Key; visited: number }> {
+    const wanted = start.partition.length > 0 ? scan.hints?.wanted : undefined;
+    const length = wanted ? EXAMINED_MAX : this.#pageLength(rows);
+    const limit = wanted ? ROWS_COLLECTED.max : length * PAGE_EXCESS;
+    let resumeAt = start;
+    let visited = 0;
+    let stoppedAt: Key | undefined;
+    const visit: Visit = (entry) => {
+      visited++;
+      const goesOn = scan.visit(entry);
+      if (!goesOn) stoppedAt = copyKey(entry.key);
+      return goesOn;
+    };
+    try {
+      const ask = (statement: Statement, parameters: readonly Parameter[], onRow: OnRow) =>
+        this.#query(statement, parameters, scan.deadline, onRow);
+      const pageEnd = await this.#pages.endOf({ start, end }, length, ask);
+      const range = { start, end: pageEnd ?? end };
+      const session = await this.#options.pool.acquire(scan.deadline);
+      const hints = { ...scan.hints, wanted };
+      // The LIMIT stays, although the range is closed: without it the planner sorts.
+      const ended = await this.#run(session, { ...scan, hints, visit, ranges: [range] }, limit);
+      if (typeof ended === "object" && "error" in ended) return ended;
+      resumeAt = typeof ended === "object" ? ended.resumeAt : range.end;
+      if (stoppedAt) resumeAt = after(stoppedAt);
+      const isLast = stoppedAt !== undefined || (ended === "complete" && pageEnd === undefined);
+      const last = isLast ? { end: ended } : {};
+      if (wanted) {
+        const others = (await this.#count({ start, end: resumeAt }, scan.deadline)) - visited;
+        if (others > 0 && !wanted.leftOut(others) && !isLast)
+          return { end: { resumeAt }, resumeAt, visited };
+      }
+      return { ...last, resumeAt, visited };
+    } catch (error) {
+      // Only the count failed of what was left out, which is lost.
+      return visited === 0 ? { error, mayRepeat: true } : { end: { resumeAt }, resumeAt, visited };
+    }
+  }
+
+  #pageLength(rows: number): number {
+    const { min, max } = ROWS_COLLECTED;
+    const fitting = Math.floor(COLLECTED_BYTES / this.#rowBytes);
+    return Math.max(1, Math.min(Math.max(rows, min), max, fitting));
+  }
+
+  async #count(range: ClosedRange, deadline: number): Promise<number> {
+    let count = 0;
+    await this.#query(COUNT_ACROSS, boundsOf(range), deadline, (row) => {
+      count = row.int8();
+    });
+    return count;
+  }
+
+  async #query(
+    statement: Statement,
+    parameters: readonly Parameter[],
+    deadline: number,
+    onRow: OnRow,
+  ): Promise<void> {
+    const { pool } = this.#options;
+    const session = await pool.acquire(deadline);
+    await query(session, statement, parameters, onRow).finally(() => pool.release(session));
   }
 
   #run(session: Session, scan: ScanCall, rowsMax: number): Promise<ScanEnd | ScanFailure> {
     return new Promise((settle) => {
       new Scan(session, {
+        dialect: this.#options.dialect,
         ranges: scan.ranges,
         visit: scan.visit,
         entriesExpected: scan.hints?.entriesExpected,
@@ -112,18 +198,6 @@ interface ScanCall {
   readonly deadline: number;
 }
 
-/** The last key of a page of `rows`; undefined if the page reaches the end of the range. */
-async function findPageEnd(
-  session: Session,
-  { start, end }: KeyRange,
-  rows: number,
-): Promise<Key | undefined> {
-  let key: Key | undefined;
-  const bounds = end
-    ? [start.partition, start.sort, end.partition, end.sort]
-    : [start.partition, start.sort];
-  await query(session, end ? PAGE_END_TO : PAGE_END, [...bounds, rows - 1], (row) => {
-    key = { partition: row.bytes(), sort: row.bytes() };
-  });
-  return key;
+function withoutWanted(scan: ScanCall): ScanCall {
+  return { ...scan, hints: { ...scan.hints, wanted: undefined } };
 }

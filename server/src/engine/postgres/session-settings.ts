@@ -19,8 +19,18 @@ export function sessionSettings(timeoutMs: number, dialect: Dialect | undefined)
     ["idle_in_transaction_session_timeout", "60000"],
     ["client_min_messages", "warning"],
   ];
-  return dialect === "postgres" ? [...settings, ...PLANNER_SETTINGS] : settings;
+  return [...settings, ...(dialect === "citus" ? CLUSTER_SETTINGS : PLANNER_SETTINGS)];
 }
+
+/**
+ * Between a session and each worker Citus keeps this many connections. By default it keeps one, and opens up to fifteen
+ * more for a statement over many shards, which takes longer than most of ours.
+ */
+export const WORKER_CONNECTIONS = 2;
+const CLUSTER_SETTINGS: readonly Setting[] = [
+  ["citus.max_adaptive_executor_pool_size", `${WORKER_CONNECTIONS}`],
+  ["citus.max_cached_conns_per_worker", `${WORKER_CONNECTIONS}`],
+];
 
 /**
  * Every statement looks rows up by key, through one index, so its plan is known. The planner would find the

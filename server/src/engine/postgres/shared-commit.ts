@@ -2,6 +2,7 @@ import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts
 import { executeOne, type OneKeyWrite } from "./commit-one.ts";
 import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { BEGIN, COMMIT, SET_LOCK_TIMEOUT, type Statement } from "./statements.ts";
 
@@ -21,16 +22,16 @@ export class SharedCommit extends CommitExchange {
   /** Sent before the first write of several. */
   readonly #before: readonly Statement[];
   /**
-   * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL commits
-   * it at Sync, after it has succeeded; Citus may commit on a worker and fail afterwards.
+   * An error of a statement that commits by itself proves on PostgreSQL that nothing happened: it commits at Sync,
+   * after it has succeeded. Citus may commit on a worker and fail afterwards.
    */
-  readonly #isAutocommitCertain: boolean;
+  readonly #dialect: Dialect;
 
   constructor(writes: readonly OneKeyWrite[], options: CommitExchangeOptions) {
     super(options);
     this.#writes = writes;
     this.#before = writes.length > 1 ? [BEGIN, SET_LOCK_TIMEOUT] : [];
-    this.#isAutocommitCertain = options.dialect === "postgres";
+    this.#dialect = options.dialect;
     this.rowVersions = new Array(writes.length).fill(undefined);
   }
 
@@ -40,7 +41,7 @@ export class SharedCommit extends CommitExchange {
       session.bind(statement);
       session.execute();
     }
-    for (const write of this.#writes) executeOne(session, write);
+    for (const write of this.#writes) executeOne(session, write, this.#dialect);
     if (this.#before.length > 0) {
       session.bind(COMMIT);
       session.execute();
@@ -65,7 +66,7 @@ export class SharedCommit extends CommitExchange {
 
   protected override get isAtCommit(): boolean {
     const { length } = this.#before;
-    if (length === 0) return this.completed > 0 || !this.#isAutocommitCertain;
+    if (length === 0) return this.completed > 0 || this.#dialect === "citus";
     return this.completed >= length + this.#writes.length;
   }
 }

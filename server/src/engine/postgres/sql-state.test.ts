@@ -28,6 +28,27 @@ describe("faultOf", () => {
   }
 });
 
+describe("An error of a cluster's node", () => {
+  const isOfWorkerAway = (state: string, text: string) =>
+    new ServerError(
+      new Map([
+        ["C", state],
+        [
+          "M",
+          `connection to the remote node postgres@worker2:5432 failed with the following error: ${text}`,
+        ],
+      ]),
+    ).isOfWorkerAway;
+
+  it("proves that a worker was asked for nothing only if it was never connected", () => {
+    const refused = 'connection to server at "worker2", port 5432 failed: Connection refused';
+    assert.equal(isOfWorkerAway("08006", refused), true);
+    assert.equal(isOfWorkerAway("08006", "FATAL:  the database system is starting up"), true);
+    assert.equal(isOfWorkerAway("08006", "server closed the connection unexpectedly"), false);
+    assert.equal(isOfWorkerAway("XX000", refused), false);
+  });
+});
+
 describe("toEngineError", () => {
   const codeOf = (sqlState: string) => {
     const error = toEngineError(serverError(sqlState));

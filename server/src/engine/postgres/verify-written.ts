@@ -1,10 +1,12 @@
-import { latin1, toBuffer } from "../../byte-views.ts";
+import { latin1 } from "../../byte-views.ts";
 import type { AtomicWrite, Put } from "../engine.ts";
-import { equalBytes } from "../key-codec.ts";
-import { CommitExchange } from "./commit-exchange.ts";
+import { compareKeys, equalBytes } from "../key-codec.ts";
+import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
 import { identify } from "./get.ts";
 import type { Outcome } from "./outcome.ts";
+import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import { BEGIN, COMMIT, READ_LOCKED } from "./statements.ts";
@@ -18,13 +20,17 @@ const TIME_MS = 2_000;
  *
  * False means "not proven". A deletion leaves nothing that could prove it.
  */
-export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Promise<boolean> {
+export async function verifyWritten(
+  pool: SessionPool,
+  write: AtomicWrite,
+  dialect: Dialect,
+): Promise<boolean> {
   if (write.puts.length === 0) return false;
   const deadline = performance.now() + TIME_MS;
   try {
     while (performance.now() < deadline) {
       const session = await pool.acquire(deadline);
-      const { reading, outcome } = await readLocked(session, write.puts, deadline);
+      const { reading, outcome } = await readLocked(session, write.puts, { deadline, dialect });
       pool.release(session);
       if (outcome.kind === "done") return reading.holdsAll(write.version);
       // The fault that broke one connection broke the idle ones too, and the server may be back in a moment.
@@ -39,24 +45,27 @@ export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Prom
 async function readLocked(
   session: Session,
   puts: readonly Put[],
-  deadline: number,
+  options: Omit<CommitExchangeOptions, "settle">,
 ): Promise<{ reading: LockedReading; outcome: Outcome }> {
   return new Promise((resolve) => {
     const settle = (outcome: Outcome) => resolve({ reading, outcome });
-    const reading = new LockedReading(puts, deadline, settle);
+    const reading = new LockedReading(puts, { ...options, settle });
     reading.start(session);
   });
 }
 
 /** Reads rows with locks and commits, so that what it saw is as durable as an acknowledged write. */
 class LockedReading extends CommitExchange {
+  readonly #dialect: Dialect;
   readonly #puts: readonly Put[];
   readonly #partitions: readonly (readonly Put[])[];
   readonly #found = new Map<string, { version: number; value: Buffer }>();
 
-  constructor(puts: readonly Put[], deadline: number, settle: (outcome: Outcome) => void) {
-    super({ deadline, dialect: "postgres", settle });
+  constructor(puts: readonly Put[], options: CommitExchangeOptions) {
+    super(options);
+    this.#dialect = options.dialect;
     this.#puts = puts;
+    // The order of the array is that of the locks.
     this.#partitions = byPartition(puts);
   }
 
@@ -65,8 +74,9 @@ class LockedReading extends CommitExchange {
     session.bind(BEGIN);
     session.execute();
     for (const puts of this.#partitions) {
-      const writer = session.bind(READ_LOCKED);
-      writer.bytes(puts[0]!.key.partition);
+      const { partition } = puts[0]!.key;
+      const writer = session.bind(inTableOf(partition, READ_LOCKED, this.#dialect));
+      writer.bytes(partition);
       writer.bytesArray(puts.map(({ key }) => key.sort));
       session.execute();
     }
@@ -102,7 +112,6 @@ function byPartition(puts: readonly Put[]): readonly (readonly Put[])[] {
     if (group) group.push(put);
     else groups.set(id, [put]);
   }
-  return [...groups.values()].sort((a, b) =>
-    Buffer.compare(toBuffer(a[0]!.key.partition), toBuffer(b[0]!.key.partition)),
-  );
+  const all = [...groups.values()].map((group) => group.sort((a, b) => compareKeys(a.key, b.key)));
+  return all.sort((a, b) => compareKeys(a[0]!.key, b[0]!.key));
 }

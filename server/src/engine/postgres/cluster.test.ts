@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { testEngineConformance } from "../conformance.ts";
+import { installPostgres } from "./administer.ts";
+import { checkPostgres } from "./check.ts";
+import { explainPostgres } from "./explain.ts";
+import { openPostgresEngine } from "./postgres-engine.ts";
+import { COLUMNS } from "./schema.ts";
+import { assertDistributed, NO_CLUSTER, testCluster } from "./test-cluster.ts";
+import { runAt, type TestServer } from "./test-server.ts";
+
+describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
+  let cluster: TestServer;
+  let url: string;
+
+  before(async () => {
+    cluster = await testCluster();
+    url = await cluster.createDatabase();
+    // A handful of shards, because emptying the table takes as long as there are shards.
+    await runAt(url, [
+      `CREATE TABLE rh_kv (${COLUMNS})`,
+      "SELECT create_distributed_table('rh_kv', 'pk', shard_count := 4)",
+    ]);
+    const install = () => installPostgres({ url, apply: true });
+    await Promise.all([install(), install(), install()]);
+    await install();
+    await assertDistributed(url);
+  });
+  after(async () => {
+    await cluster.dropDatabase(url);
+    await cluster.stop();
+  });
+
+  testEngineConformance({
+    name: "PostgresEngine on a Citus cluster",
+    async open({ clock }) {
+      await runAt(url, ["DELETE FROM rh_kv", "DELETE FROM rh_reference WHERE ver > 0"]);
+      return openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax: Infinity });
+    },
+    reopen: async (_closed, { clock }) =>
+      openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax: Infinity }),
+  });
+
+  it("finds nothing to mend on an empty one and on one whose shards have grown unseen", async () => {
+    const problems = async () => {
+      const findings = await checkPostgres({ url });
+      const reports = await explainPostgres({ url });
+      return [
+        ...findings.filter(({ level, topic }) => level === "problem" && topic !== "durability"),
+        ...reports.filter((report) => report.problems.length > 0),
+      ];
+    };
+    await runAt(url, ["DELETE FROM rh_kv", "ANALYZE rh_kv"]);
+    assert.deepEqual(await problems(), []);
+    await runAt(url, [
+      "INSERT INTO rh_kv SELECT 'one', int4send(i), 1, 'v' FROM generate_series(1, 20000) i",
+    ]);
+    assert.deepEqual(await problems(), []);
+  });
+});
