@@ -6,6 +6,7 @@ import type { Engine, Entry, KeyRange } from "@rowhouse/server/engine/engine";
 import { decodeId, decodeText, partitionPrefixRange } from "@rowhouse/server/engine/key-codec";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { printable } from "@rowhouse/server/stored-key";
+import { RecordView } from "@rowhouse/server/table/record-view";
 import { tablePrefix } from "@rowhouse/server/table/table-keys";
 
 /**
@@ -39,7 +40,7 @@ export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
 
 const COUNTER_SORT = 0x01;
 
-/** One line per entry: its decoded key, and the length of its value. */
+/** One line per entry: its decoded key, and what an entity holds or how long another value is. */
 export function describeEntry({ key, value, version }: Entry): string {
   const { partition, sort } = key;
   const facts = `${value.length} bytes  version ${version}`;
@@ -53,7 +54,7 @@ export function describeEntry({ key, value, version }: Entry): string {
     case KEY_SPACES.entities: {
       const account = decodeId(partition, 1);
       const table = decodeId(partition, account.end);
-      return `entity  account ${account.id} table ${table.id}  ${JSON.stringify(decodeText(partition, table.end))} / ${JSON.stringify(decodeText(sort))}  ${facts}`;
+      return `entity  account ${account.id} table ${table.id}  ${JSON.stringify(decodeText(partition, table.end))} / ${JSON.stringify(decodeText(sort))}  ${propertiesOf(value)}  ${facts}`;
     }
     default: {
       const name = SPACE_NAMES.get(partition[0] ?? 0) ?? "unknown space";
@@ -61,6 +62,14 @@ export function describeEntry({ key, value, version }: Entry): string {
     }
   }
 }
+
+/** The properties of a record as they travel, with their types. */
+function propertiesOf(record: Uint8Array): string {
+  view.reset(record);
+  return `{${text(record.subarray(view.propertiesAt)).slice(1)}}`;
+}
+
+const view = new RecordView();
 
 const SPACE_NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(KEY_SPACES).map(([name, byte]) => [byte, name]),

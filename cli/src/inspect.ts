@@ -16,7 +16,9 @@ interface InspectOptions {
 export function addInspectCommand(program: Command): void {
   program
     .command("inspect")
-    .description("print the decoded keys of a data folder (read-only)")
+    .description(
+      "print what a data folder holds: decoded keys, and entities with their values (read-only)",
+    )
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .option("-t, --table <name>", "only the entities of tables with this name")
     .option("--limit <count>", "print at most this many entries", parseLimit, 100)

@@ -162,7 +162,7 @@ describe("rowhouse inspect", () => {
       const lines: string[] = [];
       await inspect(engine, { table: "people", limit: 2 }, (line) => lines.push(line));
       assert.equal(lines.length, 3);
-      assert.match(lines[0]!, /^entity {2}account 0 table 0 {2}"p" \/ "1" {2}\d+ bytes/);
+      assert.match(lines[0]!, /^entity {2}account 0 table 0 {2}"p" \/ "1" {2}\{.*\} {2}\d+ bytes/);
       assert.match(lines[2]!, /more than 2 entries/);
     });
   });
