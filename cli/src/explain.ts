@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { cureOfQuery, type QueryCure, readingOf } from "@rowhouse/server/insight/query-cure";
+import { type QueryRemedy, readingOf, remedyOfQuery } from "@rowhouse/server/insight/query-remedy";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
 import type { Plan } from "@rowhouse/server/query/plan";
@@ -45,7 +45,7 @@ export async function explainFilter(
   checkName(table);
   const tree = filter.trim() === "" ? undefined : parse(filter);
   const plan = planQuery(tree);
-  const cure = cureOfQuery(table, plan);
+  const remedy = remedyOfQuery(table, plan);
   const answer = against === undefined ? undefined : await ask(against, table, filter, environment);
   const failure =
     answer?.error === undefined
@@ -53,20 +53,20 @@ export async function explainFilter(
       : `${withoutQuery(against ?? "")} answered ${answer.status}: ${answer.error}`;
   if (options.json) {
     const facts = { plan: explain(plan), class: plan.class, reading: readingOf(plan) };
-    const printed = { table, filter, ...facts, cure: cure ?? null, answer };
+    const printed = { table, filter, ...facts, remedy: remedy ?? null, answer };
     return { text: `${JSON.stringify(printed, null, 2)}\n`, failure };
   }
-  const lines = [...describePlan(plan, cure), ...(answer ? describeAnswer(answer, against) : [])];
+  const lines = [...describePlan(plan, remedy), ...(answer ? describeAnswer(answer, against) : [])];
   return { text: terminalText(lines), failure };
 }
 
-function describePlan(plan: Plan, cure: QueryCure): string[] {
+function describePlan(plan: Plan, remedy: QueryRemedy): string[] {
   const lines = [`plan      ${explain(plan)}`, `meaning   ${readingOf(plan)}`];
   if (plan.residual)
     lines.push('          The filter after "where" is tested on every entity read.');
-  if (cure) {
-    lines.push(`better    ${cure.advice}`, `pattern   ${cure.pattern}`);
-    for (const key of cure.layout) lines.push(`          ${key}`);
+  if (remedy) {
+    lines.push(`better    ${remedy.advice}`, `pattern   ${remedy.pattern}`);
+    for (const key of remedy.layout) lines.push(`          ${key}`);
   } else lines.push("better    none: the keys answer this query");
   return lines;
 }

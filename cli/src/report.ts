@@ -73,7 +73,7 @@ export function printScanReport(summary: ScanSummary): string {
       `${each.account}/${each.table}: ${each.class}${each.shape ? ` where ${shortened(each.shape)}` : ""}`,
       `  ${times(each.count)} over "${each.reason}"${density}`,
       `  for example: ${shortened(each.plan)}`,
-      `  ${each.cure}`,
+      `  ${each.remedy}`,
     );
   }
   return terminalText(lines);

@@ -113,7 +113,7 @@ describe("rowhouse report", () => {
       const text = "\u001b[2J\nnothing found".padEnd(1000, "x");
       const overrun = {
         ...{ account: "a", table: "T", class: "table scan", shape: text, reason: "no table scan" },
-        ...{ example: text, plan: text, cure: "\u0007", count: 1, refused: 0 },
+        ...{ example: text, plan: text, remedy: "\u0007", count: 1, refused: 0 },
         ...{ entitiesRead: 1, entitiesReturned: 0 },
       };
       writeFileSync(file, JSON.stringify({ ...summary, overBudget: 1, overruns: [overrun] }));

@@ -23,7 +23,7 @@ export function compareNames(recorded: DefinitionsRecord, names: ReadonlySet<str
       level: "error",
       where: name,
       message: "is recorded but no longer exported",
-      fix: "export it, or record its removal with check --write.",
+      remedy: "export it, or record its removal with check --write.",
     }));
 }
 
@@ -35,7 +35,7 @@ function compareKeys({ name, before, after }: EntityChange): Finding[] {
       level: "error",
       where: name,
       message: `${WORDS[part]} was ${before[part]} and is ${after[part]}: existing rows will not be found`,
-      fix: "declare a new entity on a new table and copy the rows to it.",
+      remedy: "declare a new entity on a new table and copy the rows to it.",
     }));
 }
 
@@ -50,7 +50,7 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       level: "error",
       where: `${name}.${field}`,
       message,
-      fix: `raise version to ${before.version + 1} and declare upgrade: { ${before.version}: (old) => … }.`,
+      remedy: `raise version to ${before.version + 1} and declare upgrade: { ${before.version}: (old) => … }.`,
     });
   if (after.version < before.version) {
     findings.push({
@@ -58,7 +58,7 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       level: "error",
       where: name,
       message: `version ${before.version} is recorded but this is ${after.version}: the table contains rows of the newer version`,
-      fix: "continue from the recorded version.",
+      remedy: "continue from the recorded version.",
     });
   }
   for (const [field, is] of Object.entries(after.fields)) {
@@ -79,7 +79,7 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
       level: "warning",
       where: `${name}.${field}`,
       message: "is recorded but no longer declared: a replace removes it from rows",
-      fix: "keep it as optional until no row needs it.",
+      remedy: "keep it as optional until no row needs it.",
     });
   }
   return findings;
@@ -87,8 +87,8 @@ function compareFields({ name, before, after, upgrades }: EntityChange): Finding
 
 function compareIndexes({ name, before, after }: EntityChange): Finding[] {
   const findings: Finding[] = [];
-  const report = (id: string, index: string, message: string, fix: string) =>
-    findings.push({ id, level: "error", where: `${name}.${index}`, message, fix });
+  const report = (id: string, index: string, message: string, remedy: string) =>
+    findings.push({ id, level: "error", where: `${name}.${index}`, message, remedy });
   for (const [index, is] of Object.entries(after.indexes)) {
     const was = before.indexes[index];
     if (was === undefined) {
@@ -110,8 +110,8 @@ function compareIndexes({ name, before, after }: EntityChange): Finding[] {
   }
   for (const index of Object.keys(before.indexes)) {
     if (index in after.indexes) continue;
-    const fix = `declare it, rowhouse patterns index retire ${name}.${index}, then remove it and check --write.`;
-    report("index-gone", index, "is recorded but no longer declared: its entries remain", fix);
+    const remedy = `declare it, rowhouse patterns index retire ${name}.${index}, then remove it and check --write.`;
+    report("index-gone", index, "is recorded but no longer declared: its entries remain", remedy);
   }
   return findings;
 }

@@ -74,7 +74,7 @@ export function lintQueries(
         level: "warning",
         where: `queries.${name}`,
         message: `${explanation.requests} requests: the entries lack fields that it returns`,
-        fix: "add the fields to the index's copy, or select fewer.",
+        remedy: "add the fields to the index's copy, or select fewer.",
       });
     }
   }
@@ -86,8 +86,8 @@ export function lintQueries(
       const isList = kindOf(index).endsWith("list");
       if (used.has(where) || isList || optionsOf(index).unique === true) continue;
       const message = "no declared query uses it, and every write pays for it";
-      const fix = "retire it, or declare the query.";
-      findings.push({ id: "unused-index", level: "warning", where, message, fix });
+      const remedy = "retire it, or declare the query.";
+      findings.push({ id: "unused-index", level: "warning", where, message, remedy });
     }
   }
   return findings;

@@ -7,9 +7,9 @@ export interface Finding {
   readonly where: string;
   readonly message: string;
   /** One line. */
-  readonly fix: string;
+  readonly remedy: string;
 }
 
-export function describeFinding({ id, level, where, message, fix }: Finding): string {
-  return `${level}  ${where}: ${message} [${id}]\n  Fix: ${fix}`;
+export function describeFinding({ id, level, where, message, remedy }: Finding): string {
+  return `${level}  ${where}: ${message} [${id}]\n  Fix: ${remedy}`;
 }

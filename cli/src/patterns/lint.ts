@@ -28,14 +28,14 @@ function lintPartitions(entity: AnyEntity): Finding[] {
   return places.flatMap(([where, shape]): Finding[] => {
     const { spread, text } = heatOf(shape, entity);
     if (spread === "one partition") {
-      const fix =
+      const remedy =
         "start the partition key with a field that spreads the load, or with k.hash(field, 16).";
-      return [{ id: "constant-partition", level: "warning", where, message: text, fix }];
+      return [{ id: "constant-partition", level: "warning", where, message: text, remedy }];
     }
     if (spread === "by time") {
-      const fix =
+      const remedy =
         "put a value that spreads the load first and the time into the row key, or use spread.";
-      return [{ id: "time-like-partition", level: "warning", where, message: text, fix }];
+      return [{ id: "time-like-partition", level: "warning", where, message: text, remedy }];
     }
     return [];
   });
@@ -64,7 +64,7 @@ function lintPrefixes(entity: AnyEntity): Finding[] {
         level: "warning",
         where: `${entity.name}.${name}`,
         message: `${longer.name} starts with the same fields and answers its queries`,
-        fix: `query ${longer.name}, and retire this one.`,
+        remedy: `query ${longer.name}, and retire this one.`,
       } as const,
     ];
   });
@@ -98,7 +98,7 @@ function lintUnique(entity: AnyEntity): Finding[] {
         where: `${entity.name}.${name}`,
         message:
           "is unique across partitions and inline: a value claimed by a writer that crashed stays claimed",
-        fix: 'connect with queues and declare mode: "guarded".',
+        remedy: 'connect with queues and declare mode: "guarded".',
       },
     ];
   });
@@ -116,7 +116,7 @@ function lintLists(entity: AnyEntity): Finding[] {
         where: `${entity.name}.${name}`,
         message:
           "the number of entities that share a value is unbounded, and its list cannot spill",
-        fix: 'keep one row for each member (siblingIndex), or declare spill: "entities".',
+        remedy: 'keep one row for each member (siblingIndex), or declare spill: "entities".',
       },
     ];
   });
@@ -133,7 +133,7 @@ function lintShared(entities: readonly AnyEntity[]): Finding[] {
           level: "error",
           where: `${entity.name}, ${other.name}`,
           message: `share ${entity.table} and may have equal keys`,
-          fix: "start each row key with its own literal.",
+          remedy: "start each row key with its own literal.",
         },
       ];
     }),

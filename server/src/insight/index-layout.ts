@@ -1,7 +1,7 @@
 import { printFilter } from "@rowhouse/protocol/filter-printer";
 import type { ComparisonNode, FilterNode, Literal } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Cure } from "./cure.ts";
+import type { Remedy } from "./remedy.ts";
 
 /** The conditions that every match of a filter meets and no key answers, sorted by their use for an index. */
 interface Wanted {
@@ -23,7 +23,7 @@ interface Wanted {
  * The index that answers what keys leave open, with its keys written out for a table; undefined where none
  * does.
  */
-export function indexAcrossPartitions(table: string, filter: FilterNode): Cure | undefined {
+export function indexAcrossPartitions(table: string, filter: FilterNode): Remedy | undefined {
   const wanted = wantedOf(filter);
   const { alternatives, equal, picks, range, timestamps } = wanted;
   if (equal.length > 0 || range.length > 0) return tableByColumns(table, wanted);
@@ -49,11 +49,11 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
     };
   }
   const open = alternatives.filter((each) => !isOfKey(each, "PartitionKey"));
-  return cureOfAlternatives(open, (each) => indexAcrossPartitions(table, each));
+  return remedyOfAlternatives(open, (each) => indexAcrossPartitions(table, each));
 }
 
 /** A table whose partition key is the first value asked for, or a bucket if only a range is. */
-function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
+function tableByColumns(table: string, { equal, range, rest }: Wanted): Remedy {
   const [first, ...others] = equal;
   const columns = [...equal, ...range.slice(0, 1)];
   const rows = new RowOrder("", others, range);
@@ -78,7 +78,7 @@ function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
 }
 
 /** The same inside a partition, where a transaction keeps entity and index consistent. */
-export function indexInPartition(table: string, filter: FilterNode): Cure | undefined {
+export function indexInPartition(table: string, filter: FilterNode): Remedy | undefined {
   const { alternatives, equal, picks, range, rest, timestamps } = wantedOf(filter);
   const columns = [...equal, ...range.slice(0, 1)];
   const [first] = columns;
@@ -111,10 +111,10 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
     ]);
   }
   const open = alternatives.filter((each) => !isOfKey(each, "RowKey"));
-  return cureOfAlternatives(open, (each) => indexInPartition(table, each));
+  return remedyOfAlternatives(open, (each) => indexInPartition(table, each));
 }
 
-function siblings(whose: string, how: string, layout: readonly string[]): Cure {
+function siblings(whose: string, how: string, layout: readonly string[]): Remedy {
   return {
     pattern: "intra-partition secondary index",
     advice: `Write a copy of ${whose} ${how}, in the same partition and transaction; queries of the whole partition must then exclude the copies by row key.`,
@@ -122,17 +122,17 @@ function siblings(whose: string, how: string, layout: readonly string[]): Cure {
   };
 }
 
-/** Cures an "or" of different properties: each alternative by itself. */
-function cureOfAlternatives(
+/** Remedies an "or" of different properties: each alternative by itself. */
+function remedyOfAlternatives(
   alternatives: readonly FilterNode[],
-  cureOf: (alternative: FilterNode) => Cure | undefined,
-): Cure | undefined {
-  const cures = alternatives.flatMap((each) => cureOf(each) ?? []);
-  if (cures.length === 0 || cures.length < alternatives.length) return undefined;
+  remedyOf: (alternative: FilterNode) => Remedy | undefined,
+): Remedy | undefined {
+  const remedies = alternatives.flatMap((each) => remedyOf(each) ?? []);
+  if (remedies.length === 0 || remedies.length < alternatives.length) return undefined;
   return {
-    pattern: cures[0]!.pattern,
+    pattern: remedies[0]!.pattern,
     advice: `No single key answers an "or" of different properties: send a query for each alternative, in parallel, and drop duplicates.`,
-    layout: [...new Set(cures.flatMap(({ layout }) => layout))],
+    layout: [...new Set(remedies.flatMap(({ layout }) => layout))],
   };
 }
 

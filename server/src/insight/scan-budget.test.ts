@@ -4,7 +4,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
 import { type Insight, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
-import { shapeOf } from "./query-cure.ts";
+import { shapeOf } from "./query-remedy.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
 

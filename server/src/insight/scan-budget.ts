@@ -4,7 +4,7 @@ import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import { detachedString } from "./detached-string.ts";
 import type { Insight, QueryCost, QueryFacts } from "./insight.ts";
 import { type Metric, single } from "./prometheus.ts";
-import { cureOfQuery, shapeOf } from "./query-cure.ts";
+import { remedyOfQuery, shapeOf } from "./query-remedy.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
 /** Queries of one kind that were over budget. */
@@ -22,7 +22,7 @@ export interface Overrun {
   readonly refused: number;
   readonly entitiesRead: number;
   readonly entitiesReturned: number;
-  readonly cure: string;
+  readonly remedy: string;
 }
 
 export interface ScanSummary {
@@ -140,7 +140,7 @@ export class ScanBudget implements Partial<Insight> {
     const known = this.#overruns.get(kind);
     const before: Overrun = known ?? {
       ...{ account, table: detachedString(table), class: planClass, shape, reason },
-      ...{ example: kept(filter ?? ""), plan: kept(planText), cure: kept(curePhrase(query)) },
+      ...{ example: kept(filter ?? ""), plan: kept(planText), remedy: kept(remedyPhrase(query)) },
       ...{ count: 0, refused: 0, entitiesRead: 0, entitiesReturned: 0 },
     };
     const overrun: Overrun = {
@@ -159,7 +159,7 @@ export class ScanBudget implements Partial<Insight> {
     throw new ServiceError("ScanBudgetExceeded", {
       message:
         `This query of ${table} is over the scan budget of the server ("${reason}"): ` +
-        `${planText.slice(0, 500)}; ${spent}. ${before.cure}`,
+        `${planText.slice(0, 500)}; ${spent}. ${before.remedy}`,
     });
   }
 }
@@ -171,8 +171,8 @@ function kept(text: string): string {
     : `${detachedString(text.slice(0, TEXT_LENGTH_MAX))}...`;
 }
 
-function curePhrase({ table, plan }: QueryFacts): string {
-  const cure = cureOfQuery(table, plan);
-  if (!cure) return "Read less: query a narrower range, or smaller pages.";
-  return `${cure.advice} (${[cure.pattern, ...cure.layout].join("; ")})`;
+function remedyPhrase({ table, plan }: QueryFacts): string {
+  const remedy = remedyOfQuery(table, plan);
+  if (!remedy) return "Read less: query a narrower range, or smaller pages.";
+  return `${remedy.advice} (${[remedy.pattern, ...remedy.layout].join("; ")})`;
 }

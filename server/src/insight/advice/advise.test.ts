@@ -161,7 +161,7 @@ describe("Advice", () => {
     assert.equal(series?.title, "A series of 1440 values is read as 1440 entities");
     assert.match(series.cost, /where 6 would do/);
     assert.match(
-      series.cure.layout.join(),
+      series.remedy.layout.join(),
       /_<number of the part, 240 values each>,properties: V00, V01 … V239;/,
     );
   });
@@ -399,7 +399,7 @@ describe("Advice", () => {
       }
       const [followed] = traffic.advice().findings;
       assert.equal(followed?.rule, "n-plus-one");
-      assert.match(followed.cure.advice, advice);
+      assert.match(followed.remedy.advice, advice);
     }
   });
 

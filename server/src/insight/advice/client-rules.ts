@@ -37,7 +37,7 @@ export function findConnections({ clients }: Observed): Finding[] {
           `${client}: ${requests} requests over ${connections} connections`,
       ),
     cost: "Each connection costs a round trip before the request, two or three more with TLS, and a port that stays in use for minutes.",
-    cure: {
+    remedy: {
       pattern: "connection reuse",
       advice:
         "Create one client object for the life of the process, and let it keep connections alive (in Node.js an agent with keepAlive; in .NET one TableServiceClient).",
@@ -75,7 +75,7 @@ function findPageAccess(
 ): Finding[] {
   const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
     ...{ rule: "page-access", table: account, subject: title, title, evidence, cost },
-    cure: { pattern: "direct access by SAS and CORS", advice, layout: [] },
+    remedy: { pattern: "direct access by SAS and CORS", advice, layout: [] },
   });
   const findings: Finding[] = [];
   const withKey = clients.filter(({ caller, scripted }) => caller === "shared-key" && scripted > 0);
@@ -150,7 +150,7 @@ export function findOldClients({ agents, clients }: Observed): Finding[] {
       ...{ rule: "old-clients", table: clients[0]?.account ?? "", subject: "", evidence },
       title: "Clients use retired or outdated libraries",
       cost: "Old libraries lack fixes to retries, timeouts and connection handling, and newer kinds of credentials.",
-      cure: {
+      remedy: {
         pattern: "newest client library",
         advice:
           "Update the clients to the newest library for their language (azsdk-…-data-tables).",

@@ -35,7 +35,7 @@ export class OverTargets implements Rule {
       title: `The cloud would have answered ${code} ${counted(count, "time")} for ${where}`,
       evidence: [`first at ${new Date(firstAt).toISOString()}`],
       cost: "Each refusal costs the client seconds of waiting and a retry.",
-      cure: {
+      remedy: {
         pattern: "key spreading",
         advice: where.includes("/")
           ? "Spread the partition's entities over several partition keys."
@@ -102,7 +102,7 @@ export class HotPartitions implements Rule {
         .slice(0, 3)
         .map(([name, peak]) => `${name}: ${peak} in its busiest second`),
       cost: `The cloud's target for a partition is ${AZURE_TARGETS.partition} entities per second.`,
-      cure: {
+      remedy: {
         pattern: "key spreading",
         advice: "Choose a partition key with more values, or spread each value over several keys.",
         layout: [spreadLayout(nameOf(table))],
@@ -136,7 +136,7 @@ export class AppendOnlyKeys implements Rule {
           : `New partition keys always go to the ${end} of the table`,
         evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
         cost: `All inserts go to the range of partitions at the ${end}, which one server of the cloud handles; more servers do not help.`,
-        cure: {
+        remedy: {
           pattern: "key spreading",
           advice: "Prefix the key with a bucket, and query all buckets in parallel.",
           layout: [
@@ -180,7 +180,7 @@ export class OnePartition implements Rule {
         title: `The whole table is in partition ${JSON.stringify(only)}`,
         evidence: [`${inserts} inserts into it, ${entities} entities inspected`],
         cost: `The cloud serves a partition from one server: ${AZURE_TARGETS.partition} entities per second for the whole table, however large it grows.`,
-        cure: {
+        remedy: {
           pattern: "partition key for the query",
           advice:
             "Use as the partition key what is read and changed together, such as a customer or a device; if there is no such unit, spread the entities.",

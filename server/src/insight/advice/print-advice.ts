@@ -14,11 +14,11 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
   const out = [
     `${events} operations checked, ${counted(findings.length, "finding")}${ENDINGS[recording]}`,
   ];
-  for (const { rule, table, title, evidence, cost, cure } of findings) {
+  for (const { rule, table, title, evidence, cost, remedy } of findings) {
     out.push("", `${table}: ${title}  [${rule}]`);
     for (const each of evidence) out.push(`  seen     ${each}`);
-    out.push(`  cost     ${cost}`, `  fix      ${cure.advice} (${cure.pattern})`);
-    for (const each of cure.layout) out.push(`           ${each}`);
+    out.push(`  cost     ${cost}`, `  fix      ${remedy.advice} (${remedy.pattern})`);
+    for (const each of remedy.layout) out.push(`           ${each}`);
   }
   out.push("", "The checklist:");
   for (const { question, verdict, note } of lines) {
@@ -47,11 +47,11 @@ export function adviceSarif(
             })),
           },
         },
-        results: findings.map(({ rule, table, subject, title, evidence, cost, cure }) => ({
+        results: findings.map(({ rule, table, subject, title, evidence, cost, remedy }) => ({
           ruleId: rule,
           level: "warning",
           message: {
-            text: [`${table}: ${title}.`, ...evidence, cost, cure.advice, ...cure.layout].join(
+            text: [`${table}: ${title}.`, ...evidence, cost, remedy.advice, ...remedy.layout].join(
               "\n",
             ),
           },

@@ -2,9 +2,9 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../../query/planner.ts";
-import type { Cure } from "../cure.ts";
-import { cureOfQuery, separateReads } from "../query-cure.ts";
+import { remedyOfQuery, separateReads } from "../query-remedy.ts";
 import type { QueryEvent } from "../recording.ts";
+import type { Remedy } from "../remedy.ts";
 import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
 import {
   counted,
@@ -28,10 +28,10 @@ export function findScans(shapes: QueryShapes): Finding[] {
     if (times < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) return [];
     const { filter = "", class: planClass } = first;
     const plan = planQuery(filter.trim() === "" ? undefined : parseFilter(filter));
-    const cure = cureOfQuery(nameOf(table), plan);
-    if (!cure) return [];
+    const remedy = remedyOfQuery(nameOf(table), plan);
+    if (!remedy) return [];
     return {
-      ...{ rule: "scan", table, subject: shape, cure },
+      ...{ rule: "scan", table, subject: shape, remedy },
       title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
       evidence: [
         `${times} times ${shape || "(no filter)"}`,
@@ -51,7 +51,7 @@ export function findBulkReads(shapes: QueryShapes): Finding[] {
       title: `The whole table was read ${times} times${shape ? ` (${shape})` : ""}`,
       evidence: [`${read} entities in ${pages} pages`],
       cost: `${counted(Math.ceil(read / times / 1000), "request")} each time; reading a blob takes one.`,
-      cure: {
+      remedy: {
         pattern: "log data in blobs",
         advice: "Store data that is only read in bulk in append blobs, one per period.",
         layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
@@ -72,7 +72,7 @@ export function findOrOverKeys(shapes: QueryShapes): Finding[] {
       title: `${shape} is ${reads} cheap reads here but a scan in the cloud`,
       evidence: [`${times} times`, `for example ${filter}`],
       cost: "The cloud reads the whole partition or the whole table each time.",
-      cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
+      remedy: remedyOfQuery(nameOf(table), { ...plan, residual: undefined })!,
     };
   });
 }
@@ -87,7 +87,7 @@ export function findWideAnswers(shapes: QueryShapes): Finding[] {
       title: `Queries${shape ? ` for ${shape}` : ""} return whole entities of ${Math.round(bytesEach / 1024)} KiB`,
       evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
       cost: `About ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
-      cure: {
+      remedy: {
         pattern: "projection",
         advice: "List the properties that you use in $select.",
         layout: ["query: $select=<the properties used>"],
@@ -168,12 +168,12 @@ export class LookupsAfterLists implements Rule {
         `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
       ],
       cost: `${Math.round(points / lists)} more requests per list, each with its own round trip.`,
-      cure: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
+      remedy: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
     };
   }
 }
 
-function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
+function copyInto({ table }: QueryEvent, lookedUp: string): Remedy {
   const isIndex = lookedUp === table;
   return {
     pattern: "denormalization",
@@ -189,7 +189,7 @@ function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
 }
 
 /** The point queries fetched entities that the list already returned. */
-function completeList({ projected }: QueryEvent): Cure {
+function completeList({ projected }: QueryEvent): Remedy {
   return {
     pattern: "projection",
     advice: projected
@@ -248,7 +248,7 @@ export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
         `entities like ${example.partitionKey}/${example.rowKey}, with ${counted(example.properties, "number")} each`,
       ],
       cost: `${points} entities read and counted where ${entities} would do, and ${points} writes.`,
-      cure: {
+      remedy: {
         pattern: "data series in one entity",
         advice:
           "Store the values of one period as properties of one entity, and merge each new value into it.",

@@ -1,5 +1,5 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
-import { shapeOf } from "../query-cure.ts";
+import { shapeOf } from "../query-remedy.ts";
 import type { QueryEvent } from "../recording.ts";
 import type { TrafficListener } from "./read-recording.ts";
 import { tableOf } from "./rule.ts";

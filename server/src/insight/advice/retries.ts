@@ -50,7 +50,7 @@ export class Retries implements Rule {
             `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${counted(times, "time")}`,
         ),
       cost: "Each retry is refused again, and keeps a busy partition busy.",
-      cure: {
+      remedy: {
         pattern: "exponential retry",
         advice:
           "Retry only 500 and 503, with exponential backoff and jitter (the retry policy of the client library); report other errors to the user.",

@@ -1,5 +1,5 @@
-import type { Cure } from "../cure.ts";
 import type { TrafficEvent } from "../recording.ts";
+import type { Remedy } from "../remedy.ts";
 import type { RecordingEnd, TrafficListener } from "./read-recording.ts";
 import type { TableNames } from "./table-names.ts";
 
@@ -17,7 +17,7 @@ export interface Finding {
   /** The evidence: query shapes, counts, example keys. */
   readonly evidence: readonly string[];
   readonly cost: string;
-  readonly cure: Cure;
+  readonly remedy: Remedy;
 }
 
 export const RULE_TITLES = {

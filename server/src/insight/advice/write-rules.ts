@@ -85,7 +85,7 @@ export class SingleWrites implements Rule {
         title: `${writes} entities were written one by one, in ${counted(runs, "run")} of writes to one partition`,
         evidence: [`for example ${example}`],
         cost: `${writes} requests and flushes; ${counted(transactions, "transaction")} would do.`,
-        cure: {
+        remedy: {
           pattern: "entity group transactions",
           advice: "Send writes to one partition together, up to 100 per transaction.",
           layout: [],
@@ -190,7 +190,7 @@ export class ReadBeforeWrite implements Rule {
         title: `${after} of ${all} writes were preceded by a read of the same entity`,
         evidence: [`for example a point query of ${example}, without the ETag that was read`],
         cost: `${after} requests that change nothing; another client may write between the read and the write.`,
-        cure: {
+        remedy: {
           pattern: "choosing the write verb",
           advice:
             "Use insert-or-merge or insert-or-replace, which work whether or not the entity exists; send the ETag if the old value matters.",
@@ -217,7 +217,7 @@ export function findLargeValues({ data }: Observed): Finding[] {
       title: `${large.length} of ${samples.length} entities inspected are larger than 128 KiB`,
       evidence: [`for example ${first!.partitionKey}/${first!.rowKey}, ${first!.bytes} bytes`],
       cost: "Each query of such an entity transfers all of it; a transaction holds at most 4 MiB.",
-      cure: {
+      remedy: {
         pattern: "large values in blobs",
         advice: "Store the large value in a blob, and the blob's name in the entity.",
         layout: [

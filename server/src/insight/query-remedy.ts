@@ -1,17 +1,17 @@
 import { printFilter } from "@rowhouse/protocol/filter-printer";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { after, type Plan } from "../query/plan.ts";
-import type { Cure } from "./cure.ts";
 import { indexAcrossPartitions, indexInPartition } from "./index-layout.ts";
+import type { Remedy } from "./remedy.ts";
 
 /** Undefined: the query is as cheap as it can be. */
-export type QueryCure = Cure | undefined;
+export type QueryRemedy = Remedy | undefined;
 
 /**
  * The better query or key for a plan, derived from its class and from the part of its filter that keys cannot
  * answer. Undefined for point and range queries whose filter the keys answer completely.
  */
-export function cureOfQuery(table: string, plan: Plan): QueryCure {
+export function remedyOfQuery(table: string, plan: Plan): QueryRemedy {
   const { class: planClass, residual } = plan;
   if (planClass === "nothing") return undefined;
   const misspelt = residual && misspeltKey(residual);
@@ -140,7 +140,7 @@ function asksRowKeyAlone(filter: FilterNode): boolean {
   }
 }
 
-function spellKey(property: string): Cure {
+function spellKey(property: string): Remedy {
   return {
     pattern: "point query",
     advice: `Property names are case-sensitive: write ${keySpelt(property)}; ${property} is a different property.`,
@@ -148,14 +148,14 @@ function spellKey(property: string): Cure {
   };
 }
 
-const ROW_KEY_ALONE: Cure = {
+const ROW_KEY_ALONE: Remedy = {
   pattern: "point query",
   advice:
     "A row key alone does not locate an entity: name its partition key as well, or make this value the partition key.",
   layout: ["query: PartitionKey eq '<its partition>' and RowKey eq '<this value>'"],
 };
 
-function namePartition(table: string, plan: Plan): Cure {
+function namePartition(table: string, plan: Plan): Remedy {
   const residual = plan.residual ? printFilter(plan.residual).slice(0, 200) : "";
   const often = residual ? `query for ${residual} often` : "run this query often";
   return {
@@ -167,7 +167,7 @@ function namePartition(table: string, plan: Plan): Cure {
   };
 }
 
-function askForLess(table: string): Cure {
+function askForLess(table: string): Remedy {
   return {
     pattern: "compound key",
     advice:
@@ -178,7 +178,7 @@ function askForLess(table: string): Cure {
   };
 }
 
-function queryEach({ class: planClass }: Plan, reads: number): Cure {
+function queryEach({ class: planClass }: Plan, reads: number): Remedy {
   return {
     pattern: planClass === "point query" ? "point query" : "one partition per query",
     advice: `This server makes ${reads} reads; the cloud scans for an "or" over keys. Send one query per read, in parallel.`,

@@ -3,12 +3,12 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../query/planner.ts";
-import type { Cure } from "./cure.ts";
-import { cureOfQuery, readingOf, shapeOf } from "./query-cure.ts";
+import { readingOf, remedyOfQuery, shapeOf } from "./query-remedy.ts";
+import type { Remedy } from "./remedy.ts";
 
 const HASH = "<hash of PartitionKey and RowKey modulo 16, two digits>";
 
-describe("The suggested fix for a query of several partitions", () => {
+describe("The remedy for a query of several partitions", () => {
   it("is an index table keyed by the properties tested for equality, ordered by the property with a range", () => {
     check("Email eq 'x'", [
       "TByEmail: PartitionKey = <Email>, RowKey = <PartitionKey>_<RowKey> of T",
@@ -59,7 +59,7 @@ describe("The suggested fix for a query of several partitions", () => {
       "query: PartitionKey eq '<RowKey>'",
     ]);
     assert.match(
-      cureOf("Email eq 'x' or Phone eq 'y'")?.advice ?? "",
+      remedyOf("Email eq 'x' or Phone eq 'y'")?.advice ?? "",
       /a query for each alternative/,
     );
   });
@@ -70,23 +70,23 @@ describe("The suggested fix for a query of several partitions", () => {
       "RowKey eq 'a' or RowKey eq 'b'",
       "RowKey eq 'a' and Age gt 5",
     ]) {
-      assert.equal(cureOf(filter)?.pattern, "point query");
+      assert.equal(remedyOf(filter)?.pattern, "point query");
     }
   });
 
   it("corrects the case of a misspelled key name", () => {
     assert.match(
-      cureOf("partitionKey eq 'a'")?.advice ?? "",
+      remedyOf("partitionKey eq 'a'")?.advice ?? "",
       /write PartitionKey; partitionKey is a different/,
     );
     for (const filter of ["rowkey eq 'b'", "not (rowkey eq 'b')", "(Age eq 1 or rowkey eq 'b')"]) {
-      const { advice } = cureOf(`PartitionKey eq 'a' and ${filter}`) ?? {};
+      const { advice } = remedyOf(`PartitionKey eq 'a' and ${filter}`) ?? {};
       assert.match(advice ?? "", /write RowKey;/, filter);
     }
   });
 
   it("proposes a valid table name, and says to encode characters that keys cannot contain", () => {
-    const layout = cureOf(`home_town${"x".repeat(200)} eq 'a/b'`)?.layout ?? [];
+    const layout = remedyOf(`home_town${"x".repeat(200)} eq 'a/b'`)?.layout ?? [];
     const [name = ""] = layout[0]?.split(":") ?? [];
     assert.match(name, /^TByHometownx+$/);
     assert.equal(name.length, LIMITS.tableNameLengthMax);
@@ -94,7 +94,7 @@ describe("The suggested fix for a query of several partitions", () => {
   });
 });
 
-describe("The suggested fix for a query of one partition", () => {
+describe("The remedy for a query of one partition", () => {
   it("is a copy of each entity, keyed by the properties tested for equality, ordered by the property with a range", () => {
     check("PartitionKey eq 'p' and Email eq 'x'", [
       "T: PartitionKey unchanged, RowKey = email_<Email>_<RowKey>",
@@ -136,11 +136,11 @@ describe("The suggested fix for a query of one partition", () => {
 
   it("is the log tail pattern for a condition on Timestamp", () => {
     const filter = "PartitionKey eq 'p' and Timestamp gt datetime'2026-01-01T00:00:00Z'";
-    assert.equal(cureOf(filter)?.pattern, "log tail");
+    assert.equal(remedyOf(filter)?.pattern, "log tail");
   });
 
   it("has no index for row keys among alternatives", () => {
-    const layout = cureOf("PartitionKey eq 'p' and (RowKey eq 'a' or Age eq 5)")?.layout ?? [];
+    const layout = remedyOf("PartitionKey eq 'p' and (RowKey eq 'a' or Age eq 5)")?.layout ?? [];
     assert.deepEqual(
       layout.filter((line) => line.startsWith("T:")),
       ["T: PartitionKey unchanged, RowKey = age_<Age>_<RowKey>"],
@@ -155,7 +155,7 @@ describe("The suggested fix for a query of one partition", () => {
       "PartitionKey eq 'p' and RowKey ne 'a'",
       "PartitionKey eq 'p' and not (RowKey eq 'a') and RowKey ne 'b'",
     ]) {
-      assert.equal(cureOf(filter), undefined, filter);
+      assert.equal(remedyOf(filter), undefined, filter);
     }
   });
 
@@ -165,7 +165,7 @@ describe("The suggested fix for a query of one partition", () => {
       "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')",
       "PartitionKey eq 'p' and RowKey lt 'a' or PartitionKey eq 'q' and RowKey gt 'a'",
     ]) {
-      assert.match(cureOf(filter)?.advice ?? "", /^This server makes 2 reads/);
+      assert.match(remedyOf(filter)?.advice ?? "", /^This server makes 2 reads/);
     }
   });
 });
@@ -207,10 +207,10 @@ describe("The meaning of a plan", () => {
   });
 });
 
-function cureOf(filter: string): Cure | undefined {
-  return cureOfQuery("T", planQuery(parseFilter(filter)));
+function remedyOf(filter: string): Remedy | undefined {
+  return remedyOfQuery("T", planQuery(parseFilter(filter)));
 }
 
 function check(filter: string, layout: readonly string[]): void {
-  assert.deepEqual(cureOf(filter)?.layout, layout, filter);
+  assert.deepEqual(remedyOf(filter)?.layout, layout, filter);
 }

@@ -1,5 +1,5 @@
 /** What would make a query cheap, or a design right, both here and on the cloud's Table service. */
-export interface Cure {
+export interface Remedy {
   /** Name of the published pattern. */
   readonly pattern: string;
   /** One sentence: what to do. */
