@@ -24,13 +24,17 @@ export function saveResult(result: QuestionResult): void {
   writeFileSync(`${folder}${result.question}.json`, `${JSON.stringify(result, null, 1)}\n`);
 }
 
-/** Rewrites RESULTS.md from all saved results, in the order of `questions`. */
+/**
+ * Rewrites RESULTS.md from the results of every question, in this order. As long as some have no result on this
+ * machine, the table of the others is written next to their results, so that RESULTS.md stays whole.
+ */
 export function writeTable(questions: readonly string[]): void {
   const saved = readdirSync(RESULTS)
     .filter((file) => file.endsWith(".json"))
     .map((file) => JSON.parse(readFileSync(RESULTS + file, "utf8")) as QuestionResult)
     .sort((a, b) => questions.indexOf(a.question) - questions.indexOf(b.question));
-  writeFileSync(TABLE, renderTable(saved));
+  const isWhole = questions.every((name) => saved.some(({ question }) => question === name));
+  writeFileSync(isWhole ? TABLE : `${RESULTS}RESULTS.md`, renderTable(saved));
 }
 
 function renderTable(results: readonly QuestionResult[]): string {

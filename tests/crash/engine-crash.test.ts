@@ -11,7 +11,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { partitionRange } from "@rowhouse/server/engine/key-codec";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
-import { keyOf, type Partition, randomNumbers, stepsOf, textOf } from "./random-history.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import { keyOf, type Partition, stepsOf, textOf } from "./random-history.ts";
 
 // CRASH_ROUNDS=500 CRASH_SEED=7 node tools/test.mjs tests/crash
 const rounds = Number(process.env.CRASH_ROUNDS ?? 4);
@@ -20,7 +21,7 @@ const WRITERS = 8;
 
 it(`The embedded engine keeps every acknowledged commit, whole, through ${rounds} kills (seed ${seed})`, async () => {
   const path = mkdtempSync(join(tmpdir(), "rowhouse-crash-"));
-  const random = randomNumbers(seed);
+  const random = seededRandom(seed);
   let taken = new Array<number>(WRITERS).fill(0);
   try {
     for (let round = 0; round < rounds; round++) {

@@ -1,4 +1,5 @@
 import type { AtomicWrite, Check, Key } from "@rowhouse/server/engine/engine";
+import { seededRandom } from "../support/seeded-random.ts";
 
 /**
  * A history of commits that depends only on its seed, so that the killed process and the one that checks the
@@ -19,7 +20,7 @@ const SORTS = 24;
 const KINDS = ["put", "put", "delete", "transaction", "transaction", "refused"] as const;
 
 export function* stepsOf(seed: number, writer: number): Generator<Step & { after: Partition }> {
-  const random = randomNumbers(seed * 1000 + writer);
+  const random = seededRandom(seed * 1000 + writer);
   const held = new Map<string, string>();
   for (let index = 0; ; index++) {
     const step = randomStep(random, writer, held, `${index}`);
@@ -92,15 +93,4 @@ function randomStep(random: () => number, writer: number, held: Partition, value
 
 function pick<T>(random: () => number, from: readonly T[]): T {
   return from[Math.floor(random() * from.length)]!;
-}
-
-/** Numbers from 0 to 1 that the seed determines (mulberry32). */
-export function randomNumbers(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

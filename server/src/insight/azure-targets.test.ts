@@ -6,6 +6,7 @@ import { planQuery } from "../query/planner.ts";
 import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
 import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
+import { seeded } from "./test-traffic.ts";
 
 describe("The check against the cloud's targets", () => {
   it("allows 2,000 entities of a partition in a second, and refills two each millisecond", () => {
@@ -158,14 +159,6 @@ describe("Fault rules", () => {
     });
   }
 });
-
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
 
 function facts(filter: string, at: number): QueryFacts {
   const plan = planQuery(parseFilter(filter));

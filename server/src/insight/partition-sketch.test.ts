@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PartitionSketch } from "./partition-sketch.ts";
+import { seeded } from "./test-traffic.ts";
 
 const SEED = 20_261_120;
 
@@ -77,11 +78,3 @@ describe("A decaying count", () => {
     assert.equal(sketch.estimate("b"), 1);
   });
 });
-
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return (state >>> 0) / 2 ** 32;
-  };
-}

@@ -8,13 +8,19 @@ import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
 import type { TrafficEvent } from "./recording.ts";
 import { TrafficRecorder } from "./traffic-recorder.ts";
 
+/** Numbers in [0, 1) that the seed determines. */
+export function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
 /** Whole numbers from 0 up to, but not including, `end`. */
 export function random(seed: number): (end: number) => number {
-  let state = seed;
-  return (end) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    return Math.floor(((state >>> 0) / 2 ** 32) * end);
-  };
+  const next = seeded(seed);
+  return (end) => Math.floor(next() * end);
 }
 
 interface Spent {

@@ -50,10 +50,8 @@ export interface PostgresEngineOptions extends DatabaseOptions {
    * more, and a commit whose outcome has to be found out two.
    */
   readonly timeoutMs?: number;
-  /** Connections: those of all front ends together must stay below the server's `max_connections`. */
+  /** Connections that write: those of all front ends together must stay below the server's `max_connections`. */
   readonly writersMax?: number;
-  readonly readersMax?: number;
-  readonly scannersMax?: number;
 }
 
 export interface PostgresHealth {
@@ -174,14 +172,14 @@ export class PostgresEngine implements Engine {
       this.#damage ??= error;
     };
     const poolOf = (sessionsMax: number) => new SessionPool({ connect, sessionsMax, onCorrupt });
-    const readers = poolOf(options.readersMax ?? READERS_MAX);
-    const scanners = poolOf(options.scannersMax ?? SCANNERS_MAX);
+    const readers = poolOf(READERS_MAX);
+    const scanners = poolOf(SCANNERS_MAX);
     const writers = poolOf(options.writersMax ?? WRITERS_MAX);
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
     this.#reads = new PointReads(readers, {
-      sessionsMax: options.readersMax ?? READERS_MAX,
+      sessionsMax: READERS_MAX,
       dialect: options.facts.dialect,
     });
     this.#scans = new Scans({
