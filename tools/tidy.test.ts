@@ -230,6 +230,7 @@ describe("No file imports itself by way of others", () => {
 const ENTRY_POINTS = [
   "server/src/server.ts",
   "cli/src/main.ts",
+  "cli/src/testing.ts",
   ...readdirSync(join(root, "patterns/src")).map((name) => `patterns/src/${name}`),
 ];
 

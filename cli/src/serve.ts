@@ -12,6 +12,8 @@ import { connectionString } from "./connection-string.ts";
 import { failWith } from "./fail-with.ts";
 import { messageOf } from "./message-of.ts";
 import { reportOf } from "./report.ts";
+import { seed } from "./seed.ts";
+import { ciPages } from "./serve/ci-pages.ts";
 import { onSignals } from "./serve/end-signals.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
@@ -161,6 +163,10 @@ async function start(
   const faults = new FaultLog(log, systemClock);
   const watch = openWatch(options, engine, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;
+  let running: RunningServer | undefined;
+  const ci = options.ci
+    ? ciPages({ accounts, bearer, server: () => running, seed: options.seed })
+    : [];
   const server = await startServer({
     accounts,
     engine,
@@ -181,11 +187,20 @@ async function start(
     observer,
     insight,
     gate,
-    pages,
+    pages: [...pages, ...ci],
     stopwatch,
     onError: (error) =>
       faults.report("background work failed and will be retried, or a response was cut off", error),
   });
+  if (options.seed !== undefined) {
+    try {
+      await seed(options.seed, server, accountOf(accounts));
+    } catch (error) {
+      await server.close();
+      throw error;
+    }
+  }
+  running = server;
   return { server, watch };
 }
 

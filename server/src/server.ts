@@ -7,8 +7,10 @@ import type { Awaitable } from "./awaitable.ts";
 import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
+import type { Catalog } from "./catalog/catalog.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
 import { drawSlot } from "./catalog/process-slot.ts";
+import type { Reaper } from "./catalog/reaper.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
@@ -82,6 +84,8 @@ export interface OpenServices {
   readonly handles: ReadonlyMap<ServiceName, Handle>;
   /** See `RunningServer.admit`. */
   admit(callers: Callers): Promise<void>;
+  /** See `RunningServer.empty`. */
+  empty(account: string): Promise<void>;
   /** Stops background work, then closes the contents and the engine. */
   close(): Promise<void>;
 }
@@ -132,6 +136,16 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
       accounts.replaceWith(callers.accounts);
       auth.bearer = callers.bearer;
     },
+    async empty(account) {
+      const contexts = services.map(({ service }) => service.context);
+      await Promise.all(
+        contexts.flatMap(({ catalog, properties }) => [
+          catalog.removeAll(account),
+          properties.reset(account),
+        ]),
+      );
+      for (const { reaper } of contexts) reaper.wake();
+    },
     async close() {
       await Promise.all(background.map((work) => work.close()));
       await contents?.close();
@@ -150,7 +164,11 @@ async function openContentsFolder({
 }
 
 interface OpenService {
-  readonly service: Service<{ readonly properties: ServicePropertiesStore }>;
+  readonly service: Service<{
+    readonly catalog: Pick<Catalog<unknown>, "removeAll">;
+    readonly properties: ServicePropertiesStore;
+    readonly reaper: Pick<Reaper<unknown>, "wake">;
+  }>;
   /** Not started yet. */
   readonly background: readonly BackgroundWork[];
 }
@@ -216,6 +234,10 @@ export interface RunningServer {
    * @throws Error if the certificate cannot be used, or the engine fails; then nothing has changed
    */
   admit(callers: Callers & { readonly tls?: TlsMaterial | undefined }): Promise<void>;
+  /** Removes every table, queue and container of an account, and its service properties. */
+  empty(account: string): Promise<void>;
+  /** Answers requests of this process as if they had arrived at the service's port. */
+  readonly handles: ReadonlyMap<ServiceName, Handle>;
   /** Finishes requests in flight, refuses new ones, then closes the engine. */
   close(): Promise<void>;
 }
@@ -256,6 +278,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       await services.admit({ accounts, bearer });
       if (certificate) for (const server of servers) server.replaceCertificate(certificate);
     },
+    empty: (account) => services.empty(account),
+    handles: services.handles,
     async close() {
       await Promise.all(servers.map((server) => server.close()));
       await services.close();

@@ -1,7 +1,15 @@
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { bundleModules, inRoot } from "./bundle.ts";
-import { manifestOf } from "./manifests.ts";
+import { bundleCommonJs, bundleModules, inRoot } from "./bundle.ts";
+import { manifestOf, root } from "./manifests.ts";
 import { run } from "./run.ts";
 
 /**
@@ -24,7 +32,13 @@ export interface PackedPackage {
 
 async function stageRowhouse(folder: string): Promise<string> {
   const stage = emptied(join(folder, "stage", "rowhouse"));
-  await bundleModules({ main: "cli/src/main.ts" }, join(stage, "dist"));
+  const dist = join(stage, "dist");
+  const testing = "cli/src/testing.ts";
+  await bundleModules({ main: "cli/src/main.ts", testing }, dist);
+  // For test runners that load CommonJS; the two packages with native or optional parts are found when needed.
+  await bundleCommonJs(testing, join(dist, "testing.cjs"), { external: ["lmdb", "pg"] });
+  for (const ending of ["d.ts", "d.cts"])
+    writeFileSync(join(dist, `testing.${ending}`), declarationsOf("testing", stage));
   for (const name of ["README.md", "LICENSE"]) cpSync(inRoot(`cli/${name}`), join(stage, name));
   copyPages(stage, [...manualPages(), "COMPATIBILITY.md"]);
   const { private: _, scripts: __, exports: ___, ...manifest } = manifestOf("cli");
@@ -32,7 +46,13 @@ async function stageRowhouse(folder: string): Promise<string> {
   writeManifest(stage, {
     ...manifest,
     files: ["dist", "docs", "COMPATIBILITY.md"],
-    exports: { "./package.json": "./package.json" },
+    exports: {
+      "./testing": {
+        import: { types: "./dist/testing.d.ts", default: "./dist/testing.js" },
+        require: { types: "./dist/testing.d.cts", default: "./dist/testing.cjs" },
+      },
+      "./package.json": "./package.json",
+    },
     dependencies: Object.fromEntries(
       Object.entries(dependencies)
         .filter(([name]) => !name.startsWith("@rowhouse/"))
@@ -40,6 +60,30 @@ async function stageRowhouse(folder: string): Promise<string> {
     ),
   });
   return stage;
+}
+
+/**
+ * The declarations of an entry point of the command, whose public types are all its own.
+ * @throws Error if they refer to another module, which is not packed
+ */
+function declarationsOf(entry: string, stage: string): string {
+  const folder = join(stage, "..", "declarations");
+  const compiler = inRoot("node_modules/typescript/bin/tsc");
+  const project = join(folder, "tsconfig.json");
+  if (!existsSync(project)) {
+    mkdirSync(folder, { recursive: true });
+    const compilerOptions = {
+      ...{ composite: false, declaration: true, emitDeclarationOnly: true, sourceMap: false },
+      ...{ rootDir: root, outDir: folder },
+    };
+    const files = [inRoot(`cli/src/${entry}.ts`)];
+    const settings = { extends: inRoot("tsconfig.base.json"), compilerOptions, files };
+    writeFileSync(project, JSON.stringify(settings));
+    run(process.execPath, [compiler, "--project", project]);
+  }
+  const text = readFileSync(join(folder, `cli/src/${entry}.d.ts`), "utf8");
+  if (/^import |import\(/m.test(text)) throw new Error(`${entry}.d.ts imports a module.`);
+  return text;
 }
 
 /**

@@ -17,6 +17,7 @@ const OF_DATABASES: readonly Flag[] = [
 const OF_TABLES: readonly Flag[] = [
   ["insight", "--insight"],
   ["metrics", "--metrics"],
+  ["ci", "--ci"],
   ["scanBudget", "--scan-budget"],
   ["targets", "--targets"],
   ["enforceTargets", "--enforce-targets"],
@@ -66,6 +67,14 @@ export function checkOptions(
     throw new Error(
       `${ofTables} needs the table service, which --${only} excludes: add --tableOnly, or leave ${ofTables} out.`,
     );
+  }
+  if (options.ci && !options.inMemoryPersistence) {
+    throw new Error(
+      "--ci lets anyone empty accounts, so it needs data in memory: add --inMemoryPersistence, or leave --ci out.",
+    );
+  }
+  if (options.seed !== undefined && options.workers > 1) {
+    throw new Error("--seed works in a single process only: leave it or --workers out.");
   }
   checkTls(options);
   if (options.workers > 1) checkWorkers(options, hasCommand);

@@ -19,6 +19,8 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly preparedStatements: boolean;
   readonly engineConnections?: number;
   readonly inMemoryPersistence?: true;
+  readonly seed?: string;
+  readonly ci?: true;
   readonly workers: number;
   readonly lane: "node" | "fast";
   readonly silent?: true;
@@ -55,6 +57,14 @@ export function serveOptions(): Option[] {
     new Option(
       "--inMemoryPersistence",
       "keep the data in memory; it is lost when the server stops",
+    ),
+    new Option(
+      "--seed <folder>",
+      "load tables, queues and blobs from a folder into the first account at the start",
+    ).argParser(notEmpty),
+    new Option(
+      "--ci",
+      "let anyone create and empty accounts over HTTP, for tests; needs --inMemoryPersistence",
     ),
     ...SERVICE_NAMES.flatMap((name) => [host(name), port(name), only(name)]),
     new Option("--workers <count>", "processes that share the ports and the data folder")

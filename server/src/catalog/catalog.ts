@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
+import { eachBounded } from "../each-bounded.ts";
 import { Contention, LOST } from "../engine/contention.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import {
@@ -223,6 +224,14 @@ export class Catalog<Value> {
         deletes: [named.key],
       });
       return result.committed ? named : LOST;
+    });
+  }
+
+  /** Removes every name of an account, as `remove` does. Names created meanwhile may stay. */
+  async removeAll(account: string): Promise<void> {
+    const names = await this.list(account, { prefix: "", from: "" }, () => "take");
+    await eachBounded(names, async ({ name }) => {
+      await this.remove(account, name);
     });
   }
 

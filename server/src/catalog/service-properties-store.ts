@@ -116,6 +116,14 @@ export class ServicePropertiesStore {
     });
   }
 
+  /** Back to what an account has that never set any. */
+  async reset(account: string): Promise<void> {
+    const deletes = [this.#key(account)];
+    const version = this.#engine.nextVersion();
+    await this.#engine.commit({ version, checks: [], puts: [], deletes });
+    this.#cache.delete(account);
+  }
+
   #decode(entry: Entry | undefined): ServiceProperties {
     return entry ? decodeServiceProperties(entry.value) : defaultServiceProperties(this.#rules);
   }

@@ -1,0 +1,161 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, extname, join, relative, sep } from "node:path";
+import { eachBounded } from "@rowhouse/server/each-bounded";
+import type { RunningServer } from "@rowhouse/server/server";
+import type { Account } from "@rowhouse/server/wire/account";
+import { messageOf } from "./message-of.ts";
+import { csvRows, type EntityRow, jsonLines } from "./seed/entity-rows.ts";
+import { OwnClient } from "./seed/own-client.ts";
+
+const AT_ONCE = 64;
+
+/** How the entities of a table are read, by the ending of its file. */
+const READERS: Readonly<Record<string, (text: string) => Iterable<EntityRow>>> = {
+  ".jsonl": jsonLines,
+  ".csv": csvRows,
+};
+
+/** Content types by the ending of a blob's name; everything else is bytes. */
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  ".css": "text/css",
+  ".csv": "text/csv",
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".json": "application/json",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".txt": "text/plain",
+};
+
+/**
+ * Loads a folder into an account:
+ *
+ *     tables/NAME.jsonl or NAME.csv    one entity per line or row
+ *     queues/NAME.jsonl                one message per line, as a JSON string
+ *     blobs/CONTAINER/…                each file is a blob, named by its path in the container
+ *
+ * Tables, queues and containers that exist already are added to.
+ * @throws Error that names the file, the line and what the service refused; what was loaded before stays
+ */
+export async function seed(
+  folder: string,
+  { handles }: Pick<RunningServer, "handles">,
+  account: Account,
+): Promise<void> {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new Error(`The seed ${folder} is not a folder; name one with tables, queues or blobs.`);
+  const parts = Object.keys(LOADERS);
+  const present = readdirSync(folder).filter((name) => !name.startsWith("."));
+  const unknown = present.find((name) => !parts.includes(name));
+  if (unknown)
+    throw new Error(`The seed ${folder} has "${unknown}"; ${parts.join(", ")} are allowed.`);
+  const client = new OwnClient(handles, account);
+  for (const name of present) await LOADERS[name]!(client, join(folder, name));
+}
+
+type Load = (client: OwnClient, folder: string) => Promise<void>;
+const LOADERS: Readonly<Record<string, Load>> = {
+  tables: loadTables,
+  queues: loadQueues,
+  blobs: loadBlobs,
+};
+
+async function loadTables(client: OwnClient, folder: string): Promise<void> {
+  for (const [file, table] of namedFiles(folder, Object.keys(READERS))) {
+    await within(file, () =>
+      client.send(
+        {
+          service: "table",
+          verb: "POST",
+          path: "/Tables",
+          headers: ["Content-Type", "application/json"],
+          body: JSON.stringify({ TableName: table }),
+        },
+        { exists: true },
+      ),
+    );
+    const rows = await within(file, () => READERS[extname(file)]!(readFileSync(file, "utf8")));
+    await within(file, () => eachBounded(rows, (row) => insert(client, table, row), AT_ONCE));
+  }
+}
+
+async function insert(client: OwnClient, table: string, { line, json }: EntityRow): Promise<void> {
+  const headers = ["Content-Type", "application/json", "Prefer", "return-no-content"];
+  await client
+    .send({ service: "table", verb: "POST", path: `/${table}`, headers, body: json })
+    .catch((cause) => {
+      throw new Error(`line ${line}: ${messageOf(cause)}`, { cause });
+    });
+}
+
+async function loadQueues(client: OwnClient, folder: string): Promise<void> {
+  for (const [file, queue] of namedFiles(folder, [".jsonl"])) {
+    await within(file, async () => {
+      await client.send({ service: "queue", verb: "PUT", path: `/${queue}` });
+      // One after the other: messages are received in the order in which they were sent.
+      for (const { line, json } of jsonLines(readFileSync(file, "utf8"))) {
+        const text = messageText(json, line);
+        const body = `<QueueMessage><MessageText>${escaped(text)}</MessageText></QueueMessage>`;
+        await client
+          .send({ service: "queue", verb: "POST", path: `/${queue}/messages`, body })
+          .catch((cause) => {
+            throw new Error(`line ${line}: ${messageOf(cause)}`, { cause });
+          });
+      }
+    });
+  }
+}
+
+function messageText(json: string, line: number): string {
+  let text: unknown;
+  try {
+    text = JSON.parse(json);
+  } catch {
+    // Reported below.
+  }
+  if (typeof text !== "string") throw new Error(`line ${line} is not a JSON string`);
+  return text;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
+async function loadBlobs(client: OwnClient, folder: string): Promise<void> {
+  for (const container of readdirSync(folder)) {
+    const top = join(folder, container);
+    const put = { service: "blob", verb: "PUT" } as const;
+    await within(top, () =>
+      client.send({ ...put, path: `/${container}?restype=container` }, { exists: true }),
+    );
+    const files = readdirSync(top, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    await eachBounded(files, (entry) => {
+      const file = join(entry.parentPath, entry.name);
+      const name = relative(top, file).split(sep).map(encodeURIComponent).join("/");
+      const type = CONTENT_TYPES[extname(file)] ?? "application/octet-stream";
+      const headers = ["x-ms-blob-type", "BlockBlob", "Content-Type", type];
+      const request = { ...put, path: `/${container}/${name}`, headers };
+      return within(file, () => client.send({ ...request, body: readFileSync(file) }));
+    });
+  }
+}
+
+/** The files of a folder, each with the table or queue that it is named after. */
+function namedFiles(folder: string, endings: readonly string[]): [file: string, name: string][] {
+  return readdirSync(folder).map((entry) => {
+    const ending = extname(entry);
+    if (!endings.includes(ending))
+      throw new Error(`${join(folder, entry)} ends neither with ${endings.join(" nor with ")}.`);
+    return [join(folder, entry), basename(entry, ending)];
+  });
+}
+
+async function within<T>(file: string, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    throw new Error(`${file}: ${messageOf(cause)}`, { cause });
+  }
+}
