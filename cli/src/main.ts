@@ -16,6 +16,7 @@ import { addPatternsCommand } from "./patterns.ts";
 import { addPurgeCommand } from "./purge.ts";
 import { addReportCommand } from "./report.ts";
 import { addServeCommand } from "./serve.ts";
+import { addVerifyCommand } from "./verify.ts";
 import { packageVersion } from "./version.ts";
 
 const program = new Command("rowhouse")
@@ -38,6 +39,7 @@ addCopyCommand(program);
 addExportCommand(program);
 addImportCommand(program);
 addPurgeCommand(program);
+addVerifyCommand(program);
 addReportCommand(program);
 addAdviseCommand(program);
 addPatternsCommand(program);

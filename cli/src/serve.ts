@@ -17,6 +17,7 @@ import { ciPages } from "./serve/ci-pages.ts";
 import { onSignals } from "./serve/end-signals.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
+import { openScrub, withScrub } from "./serve/open-scrub.ts";
 import { runCommand } from "./serve/run-command.ts";
 import { checkOptions } from "./serve/serve-conflicts.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-options.ts";
@@ -161,7 +162,8 @@ async function start(
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
   const { engine, contents, health } = await openEngine(options, log);
   const faults = new FaultLog(log, systemClock);
-  const watch = openWatch(options, engine, log, loggingObserver(log, faults));
+  const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
+  const watch = openWatch(options, engine, log, loggingObserver(log, faults), scrub);
   const { insight, observer, gate, pages, stopwatch } = watch;
   let running: RunningServer | undefined;
   const ci = options.ci
@@ -171,7 +173,8 @@ async function start(
     accounts,
     engine,
     contents,
-    health,
+    health: scrub ? withScrub(health, scrub) : health,
+    background: scrub && [scrub],
     bearer,
     tls,
     listen: Object.fromEntries(

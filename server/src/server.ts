@@ -70,6 +70,8 @@ export interface ServicesOptions {
   readonly stopwatch?: Stopwatch | undefined;
   /** The server's own pages on the Table service's port, in front of the service. Default none. */
   readonly pages?: readonly Page[] | undefined;
+  /** More background work, started and closed with that of the services. */
+  readonly background?: readonly BackgroundWork[] | undefined;
   /** Source of unguessable ids. Default: the operating system. */
   readonly randomBytes?: (count: number) => Buffer;
   /**
@@ -122,7 +124,10 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   });
   // The first request of an account may already have to be logged and counted, so its settings must be known.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
-  const background = [...services, analytics].flatMap((each) => each.background);
+  const background = [
+    ...[...services, analytics].flatMap((each) => each.background),
+    ...(options.background ?? []),
+  ];
   for (const work of background) work.start();
   return {
     handles,

@@ -37,6 +37,7 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
         const metrics = await text(`${server.tableUrl}/_rowhouse/metrics`);
         assert.match(metrics, /operation="QueryEntity",status="200"\} 1/);
         assert.match(metrics, /^rowhouse_engine_flushes_total [1-9]/m);
+        assert.match(metrics, /^rowhouse_scrub_damaged 0$/m);
         assert.match(metrics, /^rowhouse_scan_budget_overruns_total 1$/m);
       } finally {
         assert.equal(await server.stop(), 0);

@@ -14,12 +14,14 @@ import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
+import type { Scrub } from "@rowhouse/server/scrub";
 import type { Gate } from "@rowhouse/server/wire/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
 import { messageOf } from "../message-of.ts";
 import { readText } from "../read-text.ts";
 import { printScanReport, printTargets } from "../report.ts";
+import { scrubMetrics } from "./open-scrub.ts";
 import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
@@ -46,11 +48,12 @@ export function openWatch(
   engine: Engine,
   log: Logger,
   logging: Observer,
+  scrub: Scrub | undefined,
 ): Watch {
   const parts = new WatchParts(logging);
   if (options.faults !== undefined) breakRequests(parts, options.faults);
   watchTargets(parts, options, log);
-  if (options.metrics) serveMetrics(parts, engine);
+  if (options.metrics) serveMetrics(parts, engine, scrub);
   if (options.insight) watchLoad(parts);
   if (options.record !== undefined) record(parts, options.record, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
@@ -100,14 +103,19 @@ function watchTargets(
   closers.push(() => print(printTargets(targets.report())));
 }
 
-function serveMetrics({ insights, observers, counted, pages }: WatchParts, engine: Engine): void {
+function serveMetrics(
+  { insights, observers, counted, pages }: WatchParts,
+  engine: Engine,
+  scrub: Scrub | undefined,
+): void {
   const metrics = new RequestMetrics();
   insights.push(metrics);
   observers.push(metrics);
   counted.push(metrics);
   const print = () => {
     const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
-    return printMetrics([...counted.flatMap((each) => each.metrics()), ...ofEngine]);
+    const ofScrub = scrub ? scrubMetrics(scrub) : [];
+    return printMetrics([...counted.flatMap((each) => each.metrics()), ...ofEngine, ...ofScrub]);
   };
   const answer = () => pageAnswer(200, PROMETHEUS_TYPE, print());
   pages.push({ name: "metrics", open: true, answer });

@@ -1,5 +1,5 @@
 import { constants, mkdirSync } from "node:fs";
-import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/promises";
+import { access, copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
@@ -116,6 +116,13 @@ export class FileContentStore implements ContentStore {
     if (sums === undefined) return false;
     for await (const _ of this.read(id, 0, sums.length));
     return true;
+  }
+
+  async has(id: ContentId): Promise<boolean> {
+    return access(this.#folderOf(id).pathOf(id)).then(
+      () => true,
+      () => false,
+    );
   }
 
   #open(id: ContentId): Promise<FileHandle> {

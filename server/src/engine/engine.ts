@@ -96,8 +96,21 @@ export interface Engine {
    */
   update?(key: Key, change: Change): Promise<Updated>;
 
+  /** Gives older values their checksums. Engines that have none without checksums omit it. */
+  readonly sealing?: Sealing;
+
   /** Waits for commits in flight, then releases everything. Calling it twice is allowed. */
   close(): Promise<void>;
+}
+
+/** Values that an older release wrote have no checksums: they are written again as they are, version included. */
+export interface Sealing {
+  /** Whether there may be such values. */
+  isDue(): boolean;
+  /** Those under these keys. What has a checksum, or no longer exists, is left as it is. */
+  seal(keys: readonly Key[]): Promise<void>;
+  /** Call it once every key was sealed: from then on a value without a checksum is damaged. */
+  end(): Promise<void>;
 }
 
 /** Entries of one partition live together: a commit inside it is cheap, and a cluster places it as a unit. */

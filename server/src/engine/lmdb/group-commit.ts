@@ -10,7 +10,7 @@ import type { Seals } from "./sealed-value.ts";
 import { type Thrown, WriteApplier } from "./write-applier.ts";
 
 /** A group stops growing at this size: applying it blocks the event loop, 3 µs per key. */
-const GROUP_KEYS_MAX = 2000;
+export const GROUP_KEYS_MAX = 2000;
 /** … and at this one: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
 
@@ -117,6 +117,23 @@ export class GroupCommit {
         reject,
       });
     });
+  }
+
+  /** @param keys at most `GROUP_KEYS_MAX` */
+  seal(keys: readonly Key[]): Promise<void> {
+    return this.#inTransaction(() => this.#writes.seal(keys));
+  }
+
+  /** Records that every value has a checksum. */
+  endSealing(): Promise<void> {
+    return this.#inTransaction(() => {
+      const stored = readMeta(this.#store);
+      if (stored) writeMeta(this.#store, { ...stored, lacksChecksums: false });
+    });
+  }
+
+  #inTransaction(apply: () => void): Promise<void> {
+    return new Promise((answer, reject) => this.#join({ apply, answer, reject }));
   }
 
   #join(waiting: Waiting): void {

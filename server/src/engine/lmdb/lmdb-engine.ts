@@ -15,6 +15,7 @@ import {
   type OnDamaged,
   type ScanEnd,
   type ScanHints,
+  type Sealing,
   type Updated,
   type Visit,
 } from "../engine.ts";
@@ -76,6 +77,9 @@ export interface LmdbStatistics {
   readonly walksMap: boolean;
   readonly fileBytes: number;
 }
+
+/** A commit of other writers waits for it. */
+const SEALED_TOGETHER = 200;
 
 const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
 
@@ -201,6 +205,26 @@ export class LmdbEngine implements Engine {
     assertKeyFits(key, KEY_BYTES_MAX);
     return this.#commits.update(key, this.#versions.next(), change);
   }
+
+  /** Whether values may lack their checksum: the data was begun in storage format 1, and not all is sealed. */
+  get lacksChecksums(): boolean {
+    return this.#seals.areMissing;
+  }
+
+  readonly sealing: Sealing = {
+    isDue: () => this.#seals.areMissing,
+    seal: async (keys) => {
+      this.#assertOpen();
+      for (let from = 0; from < keys.length; from += SEALED_TOGETHER) {
+        await this.#commits.seal(keys.slice(from, from + SEALED_TOGETHER));
+      }
+    },
+    end: async () => {
+      this.#assertOpen();
+      await this.#commits.endSealing();
+      this.#seals.areMissing = false;
+    },
+  };
 
   /**
    * Writes one snapshot into a folder that has no environment yet; it is on disk when the promise resolves.

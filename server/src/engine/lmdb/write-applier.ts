@@ -1,7 +1,7 @@
 import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
 import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, type Store } from "./binding.ts";
+import { lastVersion, type Store, viewOf } from "./binding.ts";
 import { openSealed, putSealed, type Seals } from "./sealed-value.ts";
 
 /** The totals of the writes applied in a transaction so far. */
@@ -62,6 +62,17 @@ export class WriteApplier {
     this.#put(key, value, own);
     this.#extent.onlyAdds = true;
     return { version: own, value };
+  }
+
+  /** Puts values that have no checksum again, with one, and with the versions they have. */
+  seal(keys: readonly Key[]): void {
+    for (const key of keys) {
+      const shared = this.#store.getBinaryFast(key);
+      if (shared === undefined) continue;
+      const stored = lastVersion();
+      // The value is copied before anything else is read.
+      if (stored > 0) this.#put(key, viewOf(shared), stored);
+    }
   }
 
   /** Puts new keys without reading them first. If a key exists, the puts before it are removed again. */
