@@ -23,7 +23,6 @@ import { PortError } from "./ports/port-error.ts";
 import type { Deadline } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { schedules } from "./testing/test-histories.ts";
 import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
@@ -163,30 +162,27 @@ describe("the build of an index", () => {
     });
 
     it(`leaves no stale entries when some writers maintained the index before others did (${name})`, async () => {
-      for (const build of ["whole", "in shards"]) {
-        const { backend, db, plain, of } = await open(3);
-        await of(name).disable();
-        const update = (database: Database, email: string) =>
-          database.open(Indexed).update({ dept: "Sales", id: 2 }, () => ({ email }));
-        // It keeps using the state that it reads here for a while.
-        await update(db, "one");
-        let moves = 0;
-        const updateAfterMove: Layer = async ({ method, args }, send) => {
-          const answer = await send();
-          const isMove = method === "commit" && JSON.stringify(args).includes('"writeonly"');
-          if (isMove && moves++ === 0) {
-            const other = connect({ ...backend, indexStates: controlledIndexes() });
-            await update(other, "two");
-            await update(db, "three");
-          }
-          return answer;
-        };
-        const builder = connect({ ...backend, ...intercept(backend, updateAfterMove) });
-        if (build === "whole") await indexLifeCycle(builder, Indexed, name).build();
-        else await buildInShards(builder, Indexed, name, { shards: 2 });
-        assert.equal(await of(name).state(), "readable");
-        assert.deepEqual(await entriesOf(backend, name), await expected(plain), build);
-      }
+      const { backend, db, plain, of } = await open(3);
+      await of(name).disable();
+      const update = (database: Database, email: string) =>
+        database.open(Indexed).update({ dept: "Sales", id: 2 }, () => ({ email }));
+      // It keeps using the state that it reads here for a while.
+      await update(db, "one");
+      let moves = 0;
+      const updateAfterMove: Layer = async ({ method, args }, send) => {
+        const answer = await send();
+        const isMove = method === "commit" && JSON.stringify(args).includes('"writeonly"');
+        if (isMove && moves++ === 0) {
+          const other = connect({ ...backend, indexStates: controlledIndexes() });
+          await update(other, "two");
+          await update(db, "three");
+        }
+        return answer;
+      };
+      const builder = connect({ ...backend, ...intercept(backend, updateAfterMove) });
+      await indexLifeCycle(builder, Indexed, name).build();
+      assert.equal(await of(name).state(), "readable");
+      assert.deepEqual(await entriesOf(backend, name), await expected(plain));
     });
 
     it(`keeps the index readable-dups while two entities wait for one value (${name})`, async () => {
@@ -435,31 +431,6 @@ describe("the build of an index", () => {
     assert.equal(pace.waitMs(), 1000);
     for (let i = 0; i < 3; i++) assert.ok(pace.slower());
     assert.ok(!pace.slower());
-  });
-
-  it("keeps its claim, however long its pages take", async () => {
-    const { backend, db, of } = await open(0, memory());
-    await batch(connect(backend), (plan) => {
-      for (let id = 1; id <= 1500; id++) {
-        plan.insert(Plain, { dept: "Sales", id, email: `e${id}` });
-      }
-    });
-    for (const name of NAMES) {
-      await of(name).disable();
-      let others = 0;
-      const slow: Layer = async ({ args }, send) => {
-        const answer = await send();
-        if (args[0] === "rhcontrol") return answer;
-        backend.clock.advance(1000);
-        if (++others % 100 === 99) {
-          await assert.rejects(of(name).build(), /another process is building/);
-        }
-        return answer;
-      };
-      const building = connect({ ...backend, ...intercept(backend, slow) });
-      assert.equal((await indexLifeCycle(building, Indexed, name).build()).done, 1500);
-      assert.deepEqual(await entriesOf(backend, name), await expected(db));
-    }
   });
 
   it("retries a value that another writer has claimed, until that claim settles", async () => {

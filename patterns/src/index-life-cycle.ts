@@ -1,28 +1,16 @@
 import { deleteRows } from "./bulk-delete.ts";
-import { validationFailed } from "./errors.ts";
 import {
-  BUILD_ENTITIES_PER_SECOND,
-  buildRange,
-  Pace,
-  repairExisting,
-} from "./indexes/build-range.ts";
-import {
+  assertFree,
   type BuildProgress,
-  type Control,
-  createIndexTables,
   type IndexState,
-  isOwnershipEnding,
   type ManagedIndex,
   managedIndex,
-  NOTHING_BUILT,
   OWNER_MS,
   PROPAGATION_MS,
-  permittedUntil,
-  readToBuild,
   register,
   stateRefused,
-  withDeadline,
 } from "./indexes/control.ts";
+import { type BuildOptions, IndexBuild } from "./indexes/index-build.ts";
 import { entriesOf } from "./model/entry.ts";
 import type { AnyEntity } from "./model/follower.ts";
 import { type EntryKeeper, keepsRows } from "./model/follower.ts";
@@ -33,12 +21,7 @@ import type { Session } from "./store/session.ts";
 
 export { type BuildProgress, CONTROL_TABLE, PROPAGATION_MS } from "./indexes/control.ts";
 
-export interface BuildOptions {
-  /** Entities per second, at most; fewer while the service pushes back. Default: 200. */
-  readonly rate?: number;
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: BuildProgress) => void;
-}
+export type { BuildOptions, Progress } from "./indexes/index-build.ts";
 
 /** Opens an index for its operator. @throws validation-failed when it has no entries of its own. */
 export function indexLifeCycle(session: Session, entity: AnyEntity, name: string): IndexLifeCycle {
@@ -75,52 +58,11 @@ export class IndexLifeCycle {
 
   /**
    * Writes the entries of all existing entities, while writers continue to work. May be stopped at any time and
-   * started again: it continues after the last recorded page. Only one build of an index runs at a time.
+   * started again: it continues after the last recorded page. Processes that call it at the same time share the
+   * work, if it is cut into shards, and all return when it is complete.
    */
-  async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
-    if (signal) return this.#until(signal).build(options);
-    const { rate = BUILD_ENTITIES_PER_SECOND, onProgress } = options;
-    const index = this.#index;
-    const { clock } = index.session;
-    const pace = new Pace(clock, rate);
-    const owner = index.session.writeToken();
-    let { control, row } = await readToBuild(index.control);
-    const { shards, state: before } = control;
-    if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
-    this.#assertFree(control);
-    if (before !== "disabled" && before !== "writeonly") {
-      throw stateRefused(index.control, before, "built");
-    }
-    const save = async (change: Partial<Control>) => {
-      control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
-      row = await index.control.write(control, row);
-    };
-    const confirm = async () => {
-      if (isOwnershipEnding(clock, control.ownedUntilMs)) await save({});
-    };
-    const kept = withDeadline(index, permittedUntil(index, "built", confirm));
-    await createIndexTables(index);
-    await save({ state: "writeonly" });
-    if (!control.build) {
-      // A writer that does not know the new state would write rows without entries.
-      await clock.sleep(PROPAGATION_MS);
-      await save({});
-      await repairExisting(kept, pace, () => save({}));
-    }
-    const build = await buildRange(
-      {
-        index: kept,
-        pace,
-        async save(progress) {
-          await save({ build: progress });
-          onProgress?.(progress);
-        },
-      },
-      control.build ?? NOTHING_BUILT,
-    );
-    const state = build.duplicates.length > 0 ? "readable-dups" : "readable";
-    await index.control.write({ state, build }, row);
-    return build;
+  async build(options: BuildOptions = {}): Promise<BuildProgress> {
+    return new IndexBuild(this.#index, options).run();
   }
 
   /** Takes the index from readers, then from writers, then deletes its entries. It cannot be built meanwhile. */
@@ -130,7 +72,7 @@ export class IndexLifeCycle {
     const { clock } = session;
     let { control: found, row } = await control.read();
     if (found.state === "writeonly") throw stateRefused(control, found.state, "retired");
-    this.#assertFree(found);
+    assertFree(this.#index, found);
     // Like a build, it has an owner until it is done.
     const owner = session.writeToken();
     let ownedUntilMs = 0;
@@ -201,13 +143,5 @@ export class IndexLifeCycle {
       if (!isAlone) return false;
     }
     return true;
-  }
-
-  #assertFree({ ownedUntilMs = 0 }: Control): void {
-    const { session, control } = this.#index;
-    const leftS = Math.ceil((ownedUntilMs - session.clock.now()) / 1000);
-    if (leftS <= 0) return;
-    const message = `another process is building or retiring it; if it died, retry in ${leftS} s`;
-    throw validationFailed(`${control}`, "build", message);
   }
 }

@@ -8,7 +8,6 @@ import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/
 import { definitionHash } from "./model/declared-index.ts";
 import { PortError } from "./ports/port-error.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { intercept, type Layer } from "./testing.ts";
 
@@ -87,10 +86,6 @@ describe("the registration of an index", () => {
 
     const cycle = indexLifeCycle(db, Changed, "near");
     await assert.rejects(cycle.build(), /another definition left entries: retire it/);
-    await assert.rejects(
-      buildInShards(db, Changed, "near"),
-      /another definition left entries: retire it/,
-    );
     await indexLifeCycle(db, Indexed, "near").retire();
     assert.equal((await cycle.build()).done, 4);
     assert.equal((await db.open(Changed).by.near.get({ dept: "Sales", email: "e4" }))?.id, 4);
@@ -100,33 +95,31 @@ describe("the registration of an index", () => {
     await assert.rejects(late, /definition: differs from the registered one/);
   });
 
-  for (const [how, build] of Object.entries({
-    build: (db: Database) => indexLifeCycle(db, Indexed, "far").build(),
-    "build in shards": (db: Database) => buildInShards(db, Indexed, "far"),
-  })) {
-    it(`of a changed definition ends a ${how} of the old one, which leaves no entries behind`, async () => {
-      const { backend, db, of } = await open(3);
-      await of("far").disable();
-      const { near, far } = Indexed.indexes;
-      const indexes = { near, far: remoteIndex({ ...far.options, row: [k.lit("holder")] }) };
-      const Changed = entity("Employee", { version: 1, fields, key, indexes });
-      // The table stays because of this row.
-      const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
-      let isStill = true;
-      const slow: Layer = async ({ method, args: [table] }, send) => {
-        if (!isStill || table !== "ByEmail" || method !== "commit") return send();
-        isStill = false;
-        await backend.tables.commit("ByEmail", [other]);
-        await indexLifeCycle(db, Changed, "far").disable();
-        await of("far").retire();
-        throw new PortError("busy", { status: 503, code: "ServerBusy" });
-      };
-      const building = connect({ ...backend, ...intercept(backend, slow) });
-      await assert.rejects(build(building), /differs from the registered one|cannot be built now/);
-      assert.equal(isStill, false);
-      assert.deepEqual(await entriesOf(backend, "far"), []);
-    });
-  }
+  it("of a changed definition ends a build of the old one, which leaves no entries behind", async () => {
+    const { backend, db, of } = await open(3);
+    await of("far").disable();
+    const { near, far } = Indexed.indexes;
+    const indexes = { near, far: remoteIndex({ ...far.options, row: [k.lit("holder")] }) };
+    const Changed = entity("Employee", { version: 1, fields, key, indexes });
+    // The table stays because of this row.
+    const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
+    let isStill = true;
+    const slow: Layer = async ({ method, args: [table] }, send) => {
+      if (!isStill || table !== "ByEmail" || method !== "commit") return send();
+      isStill = false;
+      await backend.tables.commit("ByEmail", [other]);
+      await indexLifeCycle(db, Changed, "far").disable();
+      await of("far").retire();
+      throw new PortError("busy", { status: 503, code: "ServerBusy" });
+    };
+    const building = connect({ ...backend, ...intercept(backend, slow) });
+    await assert.rejects(
+      indexLifeCycle(building, Indexed, "far").build(),
+      /differs from the registered one|cannot be built now/,
+    );
+    assert.equal(isStill, false);
+    assert.deepEqual(await entriesOf(backend, "far"), []);
+  });
 
   it("with unregistered: refused, must exist before the index is read or written", async () => {
     const { backend, plain } = await open(1);

@@ -12,7 +12,6 @@ import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { intercept, type Layer, memory, withFaults } from "./testing.ts";
 
@@ -29,7 +28,7 @@ describe("an index that is retired", () => {
           builds.add(
             await build.then(
               () => "built",
-              (error) => String(error.message.match(/another process is building or retiring it/)),
+              (error) => String(error.message.match(/another process is retiring it/)),
             ),
           );
           backend.clock.advance(40_000);
@@ -39,7 +38,7 @@ describe("an index that is retired", () => {
       const states = { indexStates: controlledIndexes() };
       const other = connect({ ...backend, ...intercept(backend, buildBeforeDelete), ...states });
       await indexLifeCycle(other, Indexed, name).retire();
-      assert.deepEqual([...builds], ["another process is building or retiring it"]);
+      assert.deepEqual([...builds], ["another process is retiring it"]);
       // Only then is the name of a deleted table free again.
       backend.clock.advance(MINUTE);
       // Its table exists again before any writer writes to it.
@@ -127,7 +126,6 @@ describe("an index that is retired", () => {
     const latecomers: Record<string, (db: Database) => Promise<unknown>> = {
       "a repair": (db) => repairIndex(db, Indexed, name),
       "a build": (db) => indexLifeCycle(db, Indexed, name).build(),
-      "a build in shards": (db) => buildInShards(db, Indexed, name),
       "a worker": (database) => indexRepairs([Indexed]).handle(message, { database, signal }),
     };
     for (const [who, work] of Object.entries(latecomers)) {

@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, isTableError } from "./index.ts";
-import { indexLifeCycle } from "./index-life-cycle.ts";
-import { type BuildProgress, controlledIndexes } from "./index-states.ts";
+import { indexLifeCycle, type Progress } from "./index-life-cycle.ts";
+import { controlledIndexes } from "./index-states.ts";
 import { Indexed } from "./indexes/test-employee.ts";
-import { entriesOf, expected, MINUTE, open, prepareIn } from "./indexes/test-life-cycle.ts";
+import { entriesOf, MINUTE, open } from "./indexes/test-life-cycle.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { systemClock } from "./store/clock.ts";
-import { interleave } from "./testing/interleave.ts";
-import { schedules } from "./testing/test-histories.ts";
 
 describe("the states of an index", () => {
   it("cost a write no request once they are known", async () => {
@@ -31,37 +29,9 @@ describe("the states of an index", () => {
       of("near").disable(),
       (error) => isTableError(error, "conflict") && isRefusal(error.cause, 409),
     );
-    const progress: BuildProgress[] = [];
+    const progress: Progress[] = [];
     await of("near").build({ onProgress: (one) => progress.push(one) });
     assert.equal(progress.at(-1)?.done, 1);
-  });
-
-  it("let one of two concurrent builds finish, and refuse the other", async () => {
-    let finished = 0;
-    const build = async (db: Database) => {
-      try {
-        await indexLifeCycle(db, Indexed, "near").build({ rate: 1000 });
-        finished++;
-      } catch (error) {
-        const isRefused =
-          isTableError(error, "conflict") || isTableError(error, "validation-failed");
-        assert.ok(isRefused, String(error));
-      }
-    };
-    await interleave({
-      before: async (db) => {
-        finished = 0;
-        await prepareIn(db, 3);
-        await indexLifeCycle(db, Indexed, "near").disable();
-      },
-      clients: { one: build, two: build },
-      check: async (db, backend) => {
-        assert.equal(finished, 1);
-        assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "readable");
-        assert.deepEqual(await entriesOf(backend, "near"), await expected(db));
-      },
-      runs: schedules(60),
-    });
   });
 
   it("make a build wait until the leases of writers that do not know of it have expired", async () => {

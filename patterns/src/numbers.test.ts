@@ -16,7 +16,6 @@ import { remoteList } from "./remote-list.ts";
 import { rotating } from "./rotation.ts";
 import { saga } from "./saga.ts";
 import { series, slots } from "./series.ts";
-import { buildInShards } from "./sharded-build.ts";
 import { smallPartitions } from "./small-partitions.ts";
 import { spread } from "./spread.ts";
 import { sasIssuer } from "./table-sas.ts";
@@ -91,7 +90,7 @@ const advice = (options: object) =>
 const build = async (options: object) => {
   const db = await open();
   await indexLifeCycle(db, Thing, "list").disable();
-  await buildInShards(db, Thing, "list", options);
+  await indexLifeCycle(db, Thing, "list").build(options);
 };
 const issuer = sasIssuer({ account: "acme", key: btoa("key") });
 const token = (ttlMs: number) => issuer.sasFor(Dated, { partition: { p: "p" }, ttlMs });

@@ -6,7 +6,6 @@ import { repairIndex, verifyIndex } from "../src/index-scrub.ts";
 import { controlledIndexes } from "../src/index-states.ts";
 import { located } from "../src/located.ts";
 import { createWorker } from "../src/queue-worker.ts";
-import { buildInShards } from "../src/sharded-build.ts";
 import { siblingIndex } from "../src/sibling-index.ts";
 import { memory } from "../src/testing.ts";
 import { warnings } from "../src/warnings.ts";
@@ -31,7 +30,7 @@ export async function accepted() {
   const { duplicates } = await cycle.build({ rate: 10 });
   void (duplicates satisfies readonly string[]);
   void ((await cycle.state()) satisfies "disabled" | "readable" | (string & {}));
-  await buildInShards(db, Employee, "email", {
+  await indexLifeCycle(db, Employee, "email").build({
     shards: 2,
     onProgress: ({ shardsDone }) => shardsDone,
   });
@@ -55,7 +54,7 @@ export async function refused() {
   // error: '"readonly"' is not assignable
   controlledIndexes({ unregistered: "readonly" });
   // error: 'shard' does not exist
-  await buildInShards(db, Employee, "email", { shard: 2 });
+  await indexLifeCycle(db, Employee, "email").build({ shard: 2 });
   // error: Type 'string' is not assignable to type 'number'
   await verifyIndex(db, Employee, "email", { sample: "5%" });
   // error: is not assignable

@@ -1,7 +1,6 @@
 import type { AnyEntity, Database } from "@rowhouse/patterns";
 import type { BuildProgress } from "@rowhouse/patterns/index-life-cycle";
 import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
-import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, countOf, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
 import { codeOf, indexesOf, listOf, type Schema, type Target, targetOf } from "./schema.ts";
@@ -87,10 +86,7 @@ export async function buildIndex(
   }
   work.progress(`${name} was ${state}; ${entities} entities, about ${timeOf(seconds)}`);
   const options = { rate, signal, onProgress: paceTeller(work, entities, rate) };
-  const report =
-    shards === undefined
-      ? await cycle.build(options)
-      : await buildInShards(work, target, index, { ...options, shards });
+  const report = await cycle.build({ ...options, ...(shards !== undefined && { shards }) });
   return describeBuild(name, await cycle.state(), report);
 }
 
@@ -139,16 +135,6 @@ function describeBuild(index: string, state: string, report: BuildProgress): Out
     json: { index, state, entities: done, entries: written, errors, duplicates },
     found: errors > 0,
   };
-}
-
-async function buildInShards(
-  { schema, database }: IndexWork,
-  { entity }: Target,
-  index: string,
-  options: ShardedBuildOptions,
-) {
-  const library = await schema.library.load("@rowhouse/patterns/sharded-build");
-  return library.buildInShards(database, entity, index, options);
 }
 
 export interface ScrubOptions {

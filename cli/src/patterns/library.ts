@@ -11,7 +11,6 @@ interface Modules {
   "@rowhouse/patterns/azure-tables": typeof import("@rowhouse/patterns/azure-tables");
   "@rowhouse/patterns/index-life-cycle": typeof import("@rowhouse/patterns/index-life-cycle");
   "@rowhouse/patterns/index-scrub": typeof import("@rowhouse/patterns/index-scrub");
-  "@rowhouse/patterns/sharded-build": typeof import("@rowhouse/patterns/sharded-build");
   "@rowhouse/patterns/index-states": typeof import("@rowhouse/patterns/index-states");
   "@rowhouse/patterns/queue-worker": typeof import("@rowhouse/patterns/queue-worker");
   "@rowhouse/patterns/testing": typeof import("@rowhouse/patterns/testing");

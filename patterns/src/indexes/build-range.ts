@@ -19,8 +19,8 @@ const DUPLICATES_LENGTH_MAX = 28_000;
 const SLOWDOWN_MAX = 16;
 
 /*
- * A build calls `repairExisting` once, when all writers maintain the index, and then `buildRange`: for the whole
- * collection (index-life-cycle.ts), or for each shard of it (sharded-build.ts). Each page goes through `reconciled`:
+ * A build (index-build.ts) calls `repairExisting` once, when all writers maintain the index, and then `buildRange` for
+ * each shard of the collection. Each page goes through `reconciled`:
  *
  *   read a page ──▶ reconcile each entity ──┬── done, duplicate ──▶ save the progress ──▶ next page
  *                     ▲                     ├── later ──▶ wait RETRY_MS ──────┐

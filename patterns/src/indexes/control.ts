@@ -180,6 +180,17 @@ export async function createIndexTables({ session, entity, name }: ManagedIndex)
 /** How long work belongs to its owner after the owner last confirmed it. */
 export const OWNER_MS = 60_000;
 
+/** @throws validation-failed while a process is at work whose progress this one cannot join. */
+export function assertFree(
+  { session, control }: ManagedIndex,
+  { ownedUntilMs = 0 }: Control,
+): void {
+  const leftS = Math.ceil((ownedUntilMs - session.clock.now()) / 1000);
+  if (leftS <= 0) return;
+  const message = `another process is retiring it; if it died, retry in ${leftS} s`;
+  throw validationFailed(`${control}`, "state", message);
+}
+
 /** Whether the owner should confirm its work again, if this is checked every 30 s. */
 export function isOwnershipEnding(clock: Clock, ownedUntilMs = 0): boolean {
   return ownedUntilMs - clock.now() < OWNER_MS * 0.75;

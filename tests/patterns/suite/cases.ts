@@ -5,7 +5,6 @@ import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { repairIndex, verifyIndex } from "@rowhouse/patterns/index-scrub";
 import { createWorker } from "@rowhouse/patterns/queue-worker";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
-import { buildInShards } from "@rowhouse/patterns/sharded-build";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 import { smallPartitions } from "@rowhouse/patterns/small-partitions";
 import { intercept, withFaults } from "@rowhouse/patterns/testing";
@@ -460,14 +459,14 @@ export const CASES: readonly Case[] = [
       }
       await indexLifeCycle(bare, Worker, "byTown").disable();
       const stop = new AbortController();
-      const dying = buildInShards(bare, Worker, "byTown", {
+      const dying = indexLifeCycle(bare, Worker, "byTown").build({
         shards: 4,
         parallel: 1,
         signal: stop.signal,
         onProgress: ({ shardsDone }) => shardsDone === 1 && stop.abort(new Error("Killed.")),
       });
       await assert.rejects(dying, /Killed/);
-      const { done } = await buildInShards(connect(endpoints), Worker, "byTown");
+      const { done } = await indexLifeCycle(connect(endpoints), Worker, "byTown").build();
       assert.equal(done, 80);
       endpoints.clock.advance(65_000);
       const { examples, ...counts } = await verifyIndex(bare, Worker, "byTown");

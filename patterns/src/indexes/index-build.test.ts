@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connect, type Database, entity, isTableError } from "./index.ts";
-import { indexLifeCycle } from "./index-life-cycle.ts";
-import { indexRepairs } from "./index-repairs.ts";
-import { repairIndex, verifyIndex } from "./index-scrub.ts";
-import { controlledIndexes } from "./index-states.ts";
-import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
-import { definitionHash } from "./model/declared-index.ts";
-import { deleteOf } from "./ports/mutation.ts";
-import type { Continuation } from "./ports/tables.ts";
-import { type From, pages } from "./query/pages.ts";
-import { createWorker } from "./queue-worker.ts";
-import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
-import { schedules } from "./testing/test-histories.ts";
-import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
+import { connect, type Database, entity, isTableError } from "../index.ts";
+import { indexLifeCycle, type Progress } from "../index-life-cycle.ts";
+import { indexRepairs } from "../index-repairs.ts";
+import { repairIndex, verifyIndex } from "../index-scrub.ts";
+import { controlledIndexes } from "../index-states.ts";
+import { definitionHash } from "../model/declared-index.ts";
+import { deleteOf } from "../ports/mutation.ts";
+import type { Continuation } from "../ports/tables.ts";
+import { type From, pages } from "../query/pages.ts";
+import { createWorker } from "../queue-worker.ts";
+import { schedules } from "../testing/test-histories.ts";
+import { loseEveryAnswer } from "../testing/test-lose-every-answer.ts";
 import {
   crashEverywhere,
   intercept,
@@ -22,7 +20,8 @@ import {
   type Memory,
   memory,
   withFaults,
-} from "./testing.ts";
+} from "../testing.ts";
+import { fields, Indexed, key, Plain } from "./test-employee.ts";
 
 const MINUTE = 60_000;
 const DEPARTMENTS = ["Audit", "Legal", "Sales", "Tax"];
@@ -64,15 +63,12 @@ async function shardsIn({ tables }: Memory) {
   return shards;
 }
 
-describe("a build in shards", () => {
+describe("a build that several processes share", () => {
   it("refuses a rate at which it would never finish", async () => {
     const backend = small();
     const db = connect(backend);
     await prepare(db, 1);
     for (const rate of [0, -1, Number.NaN]) {
-      await assert.rejects(buildInShards(db, Indexed, "near", { rate }), (error) =>
-        isTableError(error, "validation-failed"),
-      );
       await assert.rejects(indexLifeCycle(db, Indexed, "near").build({ rate }), (error) =>
         isTableError(error, "validation-failed"),
       );
@@ -82,11 +78,11 @@ describe("a build in shards", () => {
   for (const name of ["near", "far"]) {
     it(`is finished by another process after a crash at any request (${name})`, async () => {
       const crashes = await crashEverywhere(
-        (db) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 }),
+        (db) => indexLifeCycle(db, Indexed, name).build({ shards: 2, parallel: 1 }),
         {
           backend: small,
           before: (db) => prepare(db, 1),
-          recover: (db) => buildInShards(db, Indexed, name, { shards: 3, parallel: 2 }),
+          recover: (db) => indexLifeCycle(db, Indexed, name).build({ shards: 3, parallel: 2 }),
           check: async (db, backend) => {
             backend.clock.advance(MINUTE);
             await assertWhole(db, name);
@@ -99,7 +95,8 @@ describe("a build in shards", () => {
     });
 
     it(`finishes if answers are lost (${name})`, async () => {
-      const build = (db: Database) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 });
+      const build = (db: Database) =>
+        indexLifeCycle(db, Indexed, name).build({ shards: 2, parallel: 1 });
       const lost = await loseEveryAnswer(build, {
         before: (db) => prepare(db, 1),
         check: async (db, backend) => {
@@ -131,7 +128,7 @@ describe("a build in shards", () => {
         }
       };
       const build = (db: Database) =>
-        buildInShards(db, Indexed, name, { shards: 3, parallel: 2, rate: 1000 });
+        indexLifeCycle(db, Indexed, name).build({ shards: 3, parallel: 2, rate: 1000 });
       await interleave({
         backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 2 }),
         connect: { indexStates: controlledIndexes() },
@@ -159,7 +156,7 @@ describe("a build in shards", () => {
       const plain = db.open(Plain);
       await plain.insert({ dept: "Audit", id: 2, email: "Audit1" });
       await plain.insert({ dept: "Tax", id: 2, email: "Audit1" });
-      const { done, duplicates } = await buildInShards(db, Indexed, name, { shards: 4 });
+      const { done, duplicates } = await indexLifeCycle(db, Indexed, name).build({ shards: 4 });
       assert.equal(done, 6);
       assert.equal(duplicates.length, name === "near" ? 1 : 2);
       assert.equal(await indexLifeCycle(db, Indexed, name).state(), "readable-dups");
@@ -170,10 +167,10 @@ describe("a build in shards", () => {
     const { backend, db } = await open(5, memory());
     const sales = db.open(Plain);
     for (let id = 6; id <= 20; id++) await sales.insert({ dept: "Sales", id, email: `s${id}` });
-    const progress: ShardedProgress[] = [];
+    const progress: Progress[] = [];
     let cut: Awaited<ReturnType<typeof shardsIn>> = [];
     const { requests, result } = await db.metered((metered) =>
-      buildInShards(metered, Indexed, "near", {
+      indexLifeCycle(metered, Indexed, "near").build({
         shards: 3,
         onProgress: async (one) => {
           progress.push(one);
@@ -201,7 +198,7 @@ describe("a build in shards", () => {
     const worked: number[] = [];
     const processes = [0, 1, 2].map(async (i) => {
       const own = connect({ ...backend });
-      const { done } = await buildInShards(own, Indexed, "far", {
+      const { done } = await indexLifeCycle(own, Indexed, "far").build({
         shards: 4,
         parallel: 1,
         onProgress: () => {
@@ -215,14 +212,14 @@ describe("a build in shards", () => {
     backend.clock.advance(MINUTE);
     await assertWhole(db, "far");
     // Too late to help, but not too late to return the result.
-    assert.equal((await buildInShards(db, Indexed, "far")).done, 24);
+    assert.equal((await indexLifeCycle(db, Indexed, "far").build()).done, 24);
   });
 
   it("takes over a dead worker's shard after a minute, from its recorded page", async () => {
     const { backend, db } = await open(6);
     const stop = new AbortController();
     const pages: number[] = [];
-    const dying = buildInShards(db, Indexed, "near", {
+    const dying = indexLifeCycle(db, Indexed, "near").build({
       shards: 1,
       signal: stop.signal,
       onProgress: ({ done }) => {
@@ -233,7 +230,7 @@ describe("a build in shards", () => {
     await assert.rejects(dying, /Killed/);
     const diedAt = backend.clock.now();
     const { result, entities } = await db.metered((metered) =>
-      buildInShards(metered, Indexed, "near"),
+      indexLifeCycle(metered, Indexed, "near").build(),
     );
     assert.equal(result.done, 24);
     assert.ok(backend.clock.now() - diedAt >= MINUTE);
@@ -257,7 +254,7 @@ describe("a build in shards", () => {
       return answer;
     };
     const building = connect({ ...backend, ...intercept(backend, slow) });
-    await buildInShards(building, Indexed, "near", { shards: 1 });
+    await indexLifeCycle(building, Indexed, "near").build({ shards: 1 });
     assert.ok(saved >= 100);
     await assertWhole(db, "near");
   });
@@ -273,7 +270,7 @@ describe("a build in shards", () => {
       return { kind: "refuse", status: 403, code: "AuthorizationFailure" };
     });
     const db = connect({ ...backend, ...intercept(backend, layer) });
-    await assert.rejects(buildInShards(db, Indexed, "far", { shards: 4 }), { status: 403 });
+    await assert.rejects(indexLifeCycle(db, Indexed, "far").build({ shards: 4 }), { status: 403 });
     const atEnd = sent;
     for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
     assert.equal(sent, atEnd);
@@ -284,7 +281,7 @@ describe("a build in shards", () => {
     const employees = db.open(Indexed);
     await employees.insert({ dept: "Tax", id: 2, email: "two" });
     // A client that has just seen it disabled.
-    await buildInShards(connect(backend), Indexed, "near");
+    await indexLifeCycle(connect(backend), Indexed, "near").build();
     await employees.insert({ dept: "Audit", id: 3, email: "three" });
     backend.clock.advance(MINUTE);
     await assertWhole(db, "near");
@@ -310,7 +307,10 @@ describe("a build in shards", () => {
     };
     const watched = connect({ ...backend, ...intercept(backend, layer) });
     const { signal } = stop;
-    await assert.rejects(buildInShards(watched, Indexed, "near", { shards: 3, signal }), /Enough/);
+    await assert.rejects(
+      indexLifeCycle(watched, Indexed, "near").build({ shards: 3, signal }),
+      /Enough/,
+    );
     assert.equal(loseOne, false);
     assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "writeonly");
   });
@@ -319,42 +319,31 @@ describe("a build in shards", () => {
     const { backend, db } = await open(2);
     await backend.tables.deleteTable("ByEmail");
     backend.clock.advance(MINUTE);
-    await buildInShards(db, Indexed, "far");
+    await indexLifeCycle(db, Indexed, "far").build();
     await assertWhole(db, "far");
   });
 
-  it("excludes a build without shards at the same time", async () => {
+  it("can be run again after it is complete, and after a retirement", async () => {
     const { db } = await open(6);
     const cycle = indexLifeCycle(db, Indexed, "near");
-    const stop = new AbortController();
-    const halfway = buildInShards(db, Indexed, "near", {
-      signal: stop.signal,
-      onProgress: () => stop.abort(new Error("Killed.")),
-    });
-    await assert.rejects(halfway, /Killed/);
-    await assert.rejects(cycle.build(), /it is being built in shards/);
-    await buildInShards(db, Indexed, "near");
-
-    const other = indexLifeCycle(db, Indexed, "far");
-    const onProgress = () => stop.signal.throwIfAborted();
-    await assert.rejects(other.build({ onProgress }), /Killed/);
-    await assert.rejects(buildInShards(db, Indexed, "far"), /it is being built without shards/);
-    await db.clock.sleep(2 * MINUTE);
-    await buildInShards(db, Indexed, "far");
-    assert.equal(await other.state(), "readable");
+    assert.equal((await cycle.build()).done, 24);
+    assert.equal((await cycle.build({ shards: 4 })).done, 24);
     await cycle.retire();
     assert.equal(await cycle.state(), "disabled");
-    assert.equal((await buildInShards(db, Indexed, "near")).done, 24);
+    assert.equal((await cycle.build()).done, 24);
   });
 
   it("refuses an index that cannot be built", async () => {
     const { db } = await open(1);
-    await assert.rejects(
-      buildInShards(db, Indexed, "nothing"),
+    assert.throws(
+      () => indexLifeCycle(db, Indexed, "nothing"),
       /is not an index that can be built/,
     );
     const Fresh = entity("Fresh", { version: 1, fields, key, indexes: Indexed.indexes });
     await db.createTables(Fresh);
-    await assert.rejects(buildInShards(db, Fresh, "near"), /is readable: it cannot be built now/);
+    await assert.rejects(
+      indexLifeCycle(db, Fresh, "near").build(),
+      /is readable: it cannot be built now/,
+    );
   });
 });

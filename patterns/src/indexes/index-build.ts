@@ -1,12 +1,22 @@
-import { assertSome, isTableError, validationFailed } from "./errors.ts";
+import { assertSome, isTableError, validationFailed } from "../errors.ts";
+import { within } from "../keys/key-range.ts";
+import { padded } from "../keys/number.ts";
+import { and, bound } from "../ports/filter.ts";
+import { deleteOf, keyOf } from "../ports/mutation.ts";
+import { unlessRefused } from "../ports/port-error.ts";
+import type { EntityKey } from "../ports/tables.ts";
+import { pagesOf } from "../query/pages.ts";
+import { type JsonRow, jsonRow, type Known, knownIn, writeJson } from "../store/json-row.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import {
   BUILD_ENTITIES_PER_SECOND,
   buildRange,
   Pace,
   recordedOf,
   repairExisting,
-} from "./indexes/build-range.ts";
+} from "./build-range.ts";
 import {
+  assertFree,
   type BuildProgress,
   CONTROL_TABLE,
   type Control,
@@ -22,23 +32,12 @@ import {
   readToBuild,
   stateRefused,
   withDeadline,
-} from "./indexes/control.ts";
-import { within } from "./keys/key-range.ts";
-import { padded } from "./keys/number.ts";
-import type { AnyEntity } from "./model/follower.ts";
-import { and, bound } from "./ports/filter.ts";
-import { deleteOf, keyOf } from "./ports/mutation.ts";
-import { unlessRefused } from "./ports/port-error.ts";
-import type { EntityKey } from "./ports/tables.ts";
-import { pagesOf } from "./query/pages.ts";
-import { type JsonRow, jsonRow, type Known, knownIn, writeJson } from "./store/json-row.ts";
-import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
-import type { Session } from "./store/session.ts";
+} from "./control.ts";
 
-export interface ShardedBuildOptions {
+export interface BuildOptions {
   /**
    * The number of partition ranges that the collection is cut into, if it has as many partitions; at most
-   * 1,000. Default: 16. The process that begins the build decides.
+   * 1,000. Default: 1. The process that begins the build decides.
    */
   readonly shards?: number;
   /** Shards that this process works on in parallel. Default: 4. */
@@ -46,11 +45,11 @@ export interface ShardedBuildOptions {
   /** Entities per second of this process, at most; fewer while the service pushes back. Default: 200. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: ShardedProgress) => void;
+  readonly onProgress?: (progress: Progress) => void;
 }
 
 /** The progress of all processes, as far as this one knows. */
-export interface ShardedProgress {
+export interface Progress {
   /** Entities. */
   readonly done: number;
   readonly shards: number;
@@ -82,7 +81,6 @@ interface KnownShard {
   known: Known<Shard>;
 }
 
-const SHARDS_DEFAULT = 16;
 const SHARDS_MAX = 1000;
 const PARALLEL_SHARDS = 4;
 const PARTITION = "shards";
@@ -93,44 +91,33 @@ const POLL_MS = 5000;
 const MARKS_PER_SHARD_MAX = 64;
 
 /**
- * Builds an index like `build` of its life cycle, but works on several ranges of its partitions in parallel.
- * Every process that calls this works on the same build until it is complete. Each may stop or crash at any
- * time: after a minute another takes over its shards from the last recorded page.
- * @throws validation-failed when the index is in no state to be built, or is being built without shards.
+ * A build of an index. Every process that runs one works on the same build until it is complete, each on shards of
+ * its own. Each may stop or crash at any time: after a minute another takes over its shards from the last recorded
+ * page.
  */
-export async function buildInShards(
-  session: Session,
-  entity: AnyEntity,
-  name: string,
-  { signal, ...options }: ShardedBuildOptions = {},
-): Promise<BuildProgress> {
-  return new ShardedBuild(session.until(signal), entity, name, options).run();
-}
-
-class ShardedBuild {
+export class IndexBuild {
   /** Stops the shards that this process works on when one of them fails. */
   readonly #failed = new AbortController();
   readonly #index: ManagedIndex;
   readonly #shardsMax: number;
   readonly #parallel: number;
-  readonly #onProgress: ShardedBuildOptions["onProgress"];
+  readonly #onProgress: BuildOptions["onProgress"];
   readonly #prefix: string;
   readonly #pace: Pace;
   #shards: readonly KnownShard[] = [];
   #hasBegun = false;
 
   constructor(
-    session: Session,
-    entity: AnyEntity,
-    name: string,
+    { session, entity, name }: ManagedIndex,
     {
-      shards = SHARDS_DEFAULT,
+      shards = 1,
       parallel = PARALLEL_SHARDS,
       rate = BUILD_ENTITIES_PER_SECOND,
+      signal,
       onProgress,
-    }: ShardedBuildOptions,
+    }: BuildOptions,
   ) {
-    this.#index = managedIndex(session.until(this.#failed.signal), entity, name);
+    this.#index = managedIndex(session.until(signal).until(this.#failed.signal), entity, name);
     this.#prefix = `${this.#index.control.key}!`;
     this.#pace = new Pace(session.clock, rate);
     assertSome("The build", { shards, parallel }, validationFailed, SHARDS_MAX);
@@ -139,6 +126,7 @@ class ShardedBuild {
     this.#onProgress = onProgress;
   }
 
+  /** @throws validation-failed when the index is in no state to be built. */
   async run(): Promise<BuildProgress> {
     for (;;) {
       try {
@@ -193,11 +181,8 @@ class ShardedBuild {
     const { state, shards, ownedUntilMs = 0 } = control;
     if (state !== "disabled" && state !== "writeonly")
       throw stateRefused(this.#index.control, state, "built");
-    if (ownedUntilMs > clock.now()) {
-      if (shards) return clock.sleep(POLL_MS);
-      const how = "it is being built without shards, or retired";
-      throw validationFailed(`${this.#index.control}`, "build", how);
-    }
+    if (shards && ownedUntilMs > clock.now()) return clock.sleep(POLL_MS);
+    assertFree(this.#index, control);
     const plan = this.#index.session.writeToken();
     let known = row;
     let keptAtMs = 0;
@@ -232,6 +217,7 @@ class ShardedBuild {
   /** Partition keys that cut the entities into about equal parts. Scans their keys. */
   async #cuts(keep: () => Promise<void>): Promise<string[]> {
     const shards = this.#shardsMax;
+    if (shards === 1) return [];
     const { table, rows } = this.#index.entity;
     let marks: Mark[] = [];
     let stride = 1;
