@@ -8,6 +8,7 @@ import {
   type QueuedListOptions,
   withMember,
 } from "./lists/queued-list.ts";
+import { REPAIR_QUEUE } from "./messages/repair-order.ts";
 import { entryProblems } from "./model/entry.ts";
 import type { Place } from "./model/entry-options.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
@@ -42,6 +43,8 @@ export function blobList<const N extends KeyDeclaration>(options: BlobListOption
 export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   declare readonly options: BlobListOptions<N>;
   override readonly tables: readonly string[] = [];
+  override readonly queues: readonly string[];
+  override readonly containers: readonly string[];
 
   constructor(options: BlobListOptions<N>) {
     // Treats containers as partitions of a table, so that the rules for keys apply to names.
@@ -50,6 +53,8 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
       partition: [{ literal: options.container }],
       row: options.name,
     });
+    this.queues = [options.queue ?? REPAIR_QUEUE];
+    this.containers = [options.container];
   }
 
   problems(entity: AnyEntity, name: string): string[] {

@@ -1,7 +1,7 @@
 import { runTransaction, type Transaction } from "./entities/transaction.ts";
 import type { WriteOptions } from "./entities/write.ts";
 import { validationFailed } from "./errors.ts";
-import type { Openable } from "./model/openable.ts";
+import type { Needs, Openable } from "./model/openable.ts";
 import type { ByMs, Layer } from "./store/layer.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { Session, type SessionEvent, type SessionOptions } from "./store/session.ts";
@@ -16,12 +16,24 @@ export class Database extends Session {
     return definition.open(this);
   }
 
+  /**
+   * Creates the tables, queues and containers of these definitions and workers; what exists is left as it is.
+   * Without queues or blobs in `connect`, those are left out.
+   */
+  async provision(...needs: readonly Needs[]): Promise<void> {
+    const all = (kind: keyof Needs) => [...new Set(needs.flatMap((need) => need[kind] ?? []))];
+    await Promise.all([
+      ...all("tables").map((table) => this.tables.createTable(table)),
+      ...all("queues").map((queue) => this.queues?.createQueue(queue)),
+      ...all("containers").map((container) => this.blobs?.createContainer(container)),
+    ]);
+  }
+
   /** Creates the tables of these definitions; existing tables are left as they are. */
   async createTables(
     ...definitions: readonly { readonly tables: readonly string[] }[]
   ): Promise<void> {
-    const tables = new Set(definitions.flatMap((definition) => definition.tables));
-    await Promise.all(Array.from(tables, (table) => this.tables.createTable(table)));
+    await this.provision(...definitions.map(({ tables }) => ({ tables })));
   }
 
   /**

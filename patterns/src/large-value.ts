@@ -118,7 +118,10 @@ export function largeValues<
     throw refused("invalid-definition", definition.name, issues);
   }
   assertNames(definition.name, { container: options.container });
-  return openable(definition.tables, (session) => new OpenValues(session, definition, options));
+  return openable(definition.tables, (session) => new OpenValues(session, definition, options), {
+    queues: definition.queues,
+    containers: [...definition.containers, options.container],
+  });
 }
 
 /** A blob made from a stream, and the latest time at which the entity may begin to name it. */

@@ -39,6 +39,7 @@ export function logFiles<Entry extends Timed>(
   assertNames(`The log ${service}`, { container });
   return {
     tables: [],
+    containers: [container],
     open: (session) => {
       const blobs = blobsOf(session);
       return {

@@ -71,10 +71,12 @@ interface Replay {
  */
 class Outbox implements Follower {
   readonly tables: readonly string[] = [];
+  readonly queues: readonly string[];
   readonly #options: OutboxOptions;
 
   constructor(options: OutboxOptions) {
     this.#options = options;
+    this.queues = [options.queue];
     const { tripwireMs = TRIPWIRE_MS } = options;
     const limits = [TRIPWIRE_MIN_MS, HIDDEN_MS_MAX] as const;
     assertBetween("The outbox", { tripwireMs }, ...limits, definitionRefused);

@@ -77,7 +77,7 @@ describe("a queue worker that holds messages", () => {
       const worker = createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] });
       await worker.createQueues();
       await sendMessage(db, QUEUE, { kind: "note", key: "a", body: {} });
-      assert.equal(await worker.drain(), 1);
+      assert.equal(await worker.drain(), isTaken ? 0 : 1);
       const early = [
         ["put", 50],
         ["delete", 50],
@@ -219,7 +219,8 @@ describe("a queue worker that holds messages", () => {
         throw new Error("not now");
       };
       const db = connect({ ...backend, ...intercept(backend, refusing), onEvent });
-      await createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] }).drain();
+      const handlers = [{ kind: "note", handle }];
+      await createWorker(db, { queue: QUEUE, handlers, onFailure: () => {} }).drain();
       assert.deepEqual(events, told);
     }
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, isTableError } from "./index.ts";
 import { note, open, QUEUE } from "./messages/test-worker.ts";
-import { createWorker, Fatal, later, sendMessage } from "./queue-worker.ts";
+import { createWorker, Fatal, type Handler, later, sendMessage } from "./queue-worker.ts";
 import { schedules } from "./testing/test-histories.ts";
 import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 import { intercept, interleave, type Layer, type Memory, memory, withFaults } from "./testing.ts";
@@ -46,7 +46,7 @@ describe("a queue worker", () => {
       const [poison] = await worker.peekPoison();
       assert.deepEqual(
         [poison?.key, poison?.failure?.error, poison?.failure?.dequeueCount],
-        ["a", `Error: try ${maxDequeue}`, maxDequeue + 1],
+        ["a", `Error: try ${maxDequeue}`, maxDequeue],
       );
     }
   });
@@ -90,11 +90,60 @@ describe("a queue worker", () => {
     await worker.drain();
     backend.clock.advance(2000);
     await worker.drain();
-    assert.deepEqual(told, [
-      "a work true 1 Fatal: never",
-      "b Error: not yet",
-      "b work true 2 undefined",
-    ]);
+    assert.deepEqual(told, ["a work true 1 Fatal: never", "b work true 1 Error: not yet"]);
+  });
+
+  it("counts only what succeeded, and reports a failure that no onFailure is told about", async () => {
+    const { backend, send } = await open(async () => undefined);
+    for (const key of ["good", "bad"]) await send(key);
+    const events: string[] = [];
+    const db = connect({
+      ...backend,
+      onEvent: (event) => {
+        if (event.kind === "background failure") events.push(`${event.what}: ${event.error}`);
+      },
+    });
+    const handle: Handler["handle"] = async ({ key }) => {
+      if (key === "bad") throw new Error("it is broken");
+    };
+    const worker = createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] });
+    assert.equal(await worker.drain(), 1);
+    assert.equal(events.length, 1);
+    assert.match(events[0]!, /^handling message \w+ of work: Error: it is broken$/);
+  });
+
+  it("serves several queues, each with its own poison queue", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    const handled: string[] = [];
+    const handle: Handler["handle"] = async ({ key }) => {
+      if (key === "c") throw new Fatal("never");
+      handled.push(key);
+    };
+    const queue = ["orders", "mails"];
+    const worker = createWorker(db, {
+      queue,
+      handlers: [{ kind: "note", handle }],
+      concurrency: 1,
+    });
+    assert.deepEqual(worker.queues, ["orders", "orders-poison", "mails", "mails-poison"]);
+    await worker.createQueues();
+    await sendMessage(db, "orders", note("a"));
+    for (const key of ["b", "c"]) await sendMessage(db, "mails", note(key));
+    assert.equal(await worker.drain(), 2);
+    assert.deepEqual(handled.sort(), ["a", "b"]);
+    const left = async (name: string) => (await backend.queues.peek(name, 32)).length;
+    assert.deepEqual([await left("orders-poison"), await left("mails-poison")], [0, 1]);
+    assert.equal(await worker.redrive(), 1);
+    assert.deepEqual([await left("mails"), await left("mails-poison")], [1, 0]);
+    const both = { queue, handlers: [], poisonQueue: "poison" };
+    assert.throws(() => createWorker(db, both), { code: "validation-failed" });
+  });
+
+  it("lets timers and signals in while it waits on a memory backend", async () => {
+    const { worker } = await open(async () => undefined);
+    const { signal } = new AbortController();
+    await worker.run({ signal: AbortSignal.any([signal, AbortSignal.timeout(20)]) });
   });
 
   it("sends poison messages back to the queue on demand", async () => {

@@ -47,7 +47,8 @@ export function later(ms: number): Later {
 }
 
 export interface WorkerOptions {
-  readonly queue: string;
+  /** One queue, or several that share the handlers and the concurrency. */
+  readonly queue: string | readonly string[];
   readonly handlers: readonly Handler[];
   /** Messages handled in parallel. Default: 4. */
   readonly concurrency?: number;
@@ -57,9 +58,9 @@ export interface WorkerOptions {
   readonly visibilityMs?: number;
   /** From 0.01 to 0.99. Default: half. */
   readonly renewAt?: number;
-  /** Deliveries after which a message is poison. Default: 5. */
+  /** A message whose delivery of this number fails is poison. Default: 5. */
   readonly maxDequeue?: number;
-  /** Default: `<queue>-poison`. */
+  /** For a single queue. Default: `<queue>-poison`. */
   readonly poisonQueue?: string;
   /** How long handlers may continue after a stop. Default: 30 seconds. */
   readonly drainTimeoutMs?: number;
@@ -67,13 +68,14 @@ export interface WorkerOptions {
   readonly onDone?: (message: Message) => void;
   /**
    * Called with what a handler threw, and with poison-message, caused by that error, once the message is in the
-   * poison queue. The message is undefined for text that is not one of our messages.
+   * poison queue. The message is undefined for text that is not one of our messages. Default: the error is
+   * reported to `onEvent` of `connect`.
    */
   readonly onFailure?: (message: Message | undefined, error: unknown) => void;
 }
 
 /**
- * A worker of one queue: `run` keeps it working, `drain` handles what is visible now. Sends no request.
+ * A worker: `run` keeps it working, `drain` handles what is visible now. Sends no request.
  * @throws validation-failed for an invalid queue name or number; unsupported-by-profile without queues.
  */
 export function createWorker(database: Database, options: WorkerOptions): Worker {
@@ -95,17 +97,19 @@ const RETRY_MS = [2000, 4000, 10_000, 30_000];
 
 /** A message being handled. Its receipt changes whenever its lease is renewed. */
 interface Job {
+  readonly queue: string;
   receipt: MessageReceipt;
   /** Until then no other worker receives the message. */
   oursUntilMs: number;
   /** The renewal in flight: whether the message is still ours. */
   prolonged: Promise<boolean> | undefined;
   readonly lost: AbortController;
-  readonly done: Promise<void>;
+  /** Whether its handler succeeded. */
+  readonly done: Promise<boolean>;
 }
 
 /**
- * Receives messages from a queue and passes them to their handlers. A message is deleted when its handler
+ * Receives messages from its queues and passes them to their handlers. A message is deleted when its handler
  * succeeds, becomes visible again when it fails, and goes to the poison queue when it has failed too often. If
  * the process crashes, its messages reappear on their own.
  */
@@ -113,15 +117,25 @@ export class Worker {
   readonly #database: Database;
   readonly #options: WorkerOptions;
   readonly #queues: QueuesPort;
-  readonly #poisonQueue: string;
+  /** Each queue with its poison queue. */
+  readonly #poisonQueues: ReadonlyMap<string, string>;
   readonly #jobs = new Set<Job>();
+  #turn = 0;
 
   constructor(database: Database, options: WorkerOptions) {
     this.#database = database;
     this.#options = options;
     this.#queues = queuesOf(database);
-    this.#poisonQueue = options.poisonQueue ?? `${options.queue}-poison`;
-    assertNames("The worker", { queue: options.queue, poisonQueue: this.#poisonQueue });
+    const { queue, poisonQueue } = options;
+    const names = typeof queue === "string" ? [queue] : queue;
+    if (names.length === 0 || (poisonQueue && names.length > 1)) {
+      const message = "name one queue, or several without a poisonQueue";
+      throw validationFailed("The worker", "queue", message);
+    }
+    this.#poisonQueues = new Map(names.map((name) => [name, poisonQueue ?? `${name}-poison`]));
+    for (const [name, poison] of this.#poisonQueues) {
+      assertNames("The worker", { queue: name, poisonQueue: poison });
+    }
     const { concurrency = 1, batch = 1, maxDequeue = 1 } = options;
     assertSome("The worker", { concurrency, batch, maxDequeue });
     const {
@@ -135,6 +149,11 @@ export class Worker {
     assertBetween("The worker", { drainTimeoutMs }, 0);
   }
 
+  /** Its queues and their poison queues, for `db.provision`. */
+  get queues(): readonly string[] {
+    return [...this.#poisonQueues].flat();
+  }
+
   /** Works until the signal is aborted: then it receives no more messages and ends those being handled. */
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     const database = this.#database.until(signal);
@@ -142,13 +161,16 @@ export class Worker {
     const { concurrency = CONCURRENCY } = this.#options;
     await this.createQueues();
     for (let idleMs = IDLE_MIN_MS; !signal.aborted; ) {
-      const free = concurrency - this.#jobs.size;
-      const received = free > 0 ? this.#receive(free, queuesOf(database), signal) : 0;
-      const started = await Promise.resolve(received).catch((error) => {
-        const what = `receiving from ${this.#options.queue}`;
-        database.report({ kind: "background failure", what, error });
-        return 0;
-      });
+      let started = 0;
+      for (const queue of this.#inTurn()) {
+        const free = concurrency - this.#jobs.size;
+        if (free <= 0) break;
+        const received = this.#receive(queue, free, queuesOf(database), signal);
+        started += await received.catch((error) => {
+          database.report({ kind: "background failure", what: `receiving from ${queue}`, error });
+          return 0;
+        });
+      }
       if (started > 0) idleMs = IDLE_MIN_MS;
       if (started > 0 && this.#jobs.size < concurrency) continue;
       let goOn = () => {};
@@ -162,41 +184,61 @@ export class Worker {
       const jobs = Array.from(this.#jobs, ({ done }) => done);
       await Promise.race([stopped, ...idle, ...jobs]).catch(() => undefined);
       goOn();
+      // In memory nothing above waits for timers or sockets, and so for whatever aborts the signal.
+      if (started === 0) await new Promise((resolve) => setTimeout(resolve));
     }
     await this.#stop();
   }
 
   /**
    * Handles visible messages until none is left, or until the signal is aborted.
-   * @returns the number of messages handled.
+   * @returns the number of messages whose handler succeeded.
    * @throws the reason it cannot receive, such as a missing queue.
    */
   async drain({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
     const { concurrency = CONCURRENCY } = this.#options;
     for (let count = 0; ; ) {
-      const started = signal?.aborted ? 0 : await this.#receive(concurrency, this.#queues, signal);
+      let started = 0;
+      for (const queue of this.#inTurn()) {
+        if (signal?.aborted) break;
+        started += await this.#receive(queue, concurrency, this.#queues, signal);
+        const done = await Promise.all(Array.from(this.#jobs, (job) => job.done));
+        count += done.filter(Boolean).length;
+      }
       if (started === 0) return count;
-      await Promise.all(Array.from(this.#jobs, ({ done }) => done));
-      count += started;
     }
   }
 
-  /** Creates the queue and its poison queue; existing queues are left as they are. 2 R. */
+  /** Creates its queues and poison queues; existing ones are left as they are. 2 R for each queue. */
   async createQueues(): Promise<void> {
-    await Promise.all(
-      [this.#options.queue, this.#poisonQueue].map((queue) => this.#queues.createQueue(queue)),
-    );
+    await Promise.all(this.queues.map((queue) => this.#queues.createQueue(queue)));
   }
 
-  /** Messages in the poison queue, each with its failure; they stay there. */
+  /** The queues, beginning with another each time, so that a busy one does not starve the others. */
+  #inTurn(): readonly string[] {
+    const queues = [...this.#poisonQueues.keys()];
+    const first = this.#turn++ % queues.length;
+    return [...queues.slice(first), ...queues.slice(0, first)];
+  }
+
+  /** Messages in each poison queue, with their failures; they stay there. */
   async peekPoison(max = RECEIVE_MAX): Promise<(Message | undefined)[]> {
     assertSome("The worker", { max }, validationFailed, RECEIVE_MAX);
-    const messages = await this.#queues.peek(this.#poisonQueue, max);
-    return messages.map(({ text }) => parseMessage(text));
+    const poison = [...this.#poisonQueues.values()];
+    const messages = await Promise.all(poison.map((queue) => this.#queues.peek(queue, max)));
+    return messages.flat().map(({ text }) => parseMessage(text));
   }
 
-  /** Sends the messages now in the poison queue, or `max` of them, back to work. @returns how many. */
+  /** Sends the messages now in the poison queues, or `max` of them, back to work. @returns how many. */
   async redrive(max = Number.POSITIVE_INFINITY): Promise<number> {
+    let count = 0;
+    for (const [queue, poison] of this.#poisonQueues) {
+      count += await this.#redrive(queue, poison, max - count);
+    }
+    return count;
+  }
+
+  async #redrive(queue: string, poisonQueue: string, max: number): Promise<number> {
     // Messages that fail again meanwhile return to the poison queue. Within one second, their ids identify
     // them.
     let begunAt = Number.POSITIVE_INFINITY;
@@ -205,9 +247,9 @@ export class Worker {
     for (let count = 0; ; ) {
       const most = Math.min(RECEIVE_MAX, max - count);
       const wanted = { max: most, visibilityMs: VISIBILITY_MS };
-      const messages = most > 0 ? await this.#queues.receive(this.#poisonQueue, wanted) : [];
+      const messages = most > 0 ? await this.#queues.receive(poisonQueue, wanted) : [];
       if (messages.length === 0) {
-        for (const one of newer) await this.#show(one);
+        for (const one of newer) await this.#show(poisonQueue, one);
         return count;
       }
       for (const received of messages) {
@@ -219,28 +261,33 @@ export class Worker {
           newer.push(received);
           continue;
         }
-        const { insertedAt } = await this.#queues.send(this.#options.queue, text);
+        const { insertedAt } = await this.#queues.send(queue, text);
         begunAt = Math.min(begunAt, Number(insertedAt));
         sent.add(id);
-        await this.#queues.delete(this.#poisonQueue, received);
+        await this.#queues.delete(poisonQueue, received);
         count++;
       }
     }
   }
 
   /** A message that we kept hidden for too long may belong to another receiver by now; its refusal is ignored. */
-  #show(received: ReceivedMessage) {
-    const shown = this.#queues.update(this.#poisonQueue, received, { visibilityMs: 0 });
+  #show(poisonQueue: string, received: ReceivedMessage) {
+    const shown = this.#queues.update(poisonQueue, received, { visibilityMs: 0 });
     return unlessRefused(shown, 400, 404);
   }
 
-  async #receive(free: number, queues: QueuesPort, signal?: AbortSignal): Promise<number> {
-    const { queue, batch = RECEIVE_MAX, visibilityMs = VISIBILITY_MS } = this.#options;
+  async #receive(
+    queue: string,
+    free: number,
+    queues: QueuesPort,
+    signal?: AbortSignal,
+  ): Promise<number> {
+    const { batch = RECEIVE_MAX, visibilityMs = VISIBILITY_MS } = this.#options;
     try {
       const max = Math.min(free, batch, RECEIVE_MAX);
       const oursUntilMs = this.#database.clock.now() + visibilityMs;
       const messages = await queues.receive(queue, { max, visibilityMs });
-      for (const message of messages) this.#start(message, oursUntilMs);
+      for (const message of messages) this.#start(queue, message, oursUntilMs);
       return messages.length;
     } catch (error) {
       if (signal?.aborted) return 0;
@@ -248,9 +295,10 @@ export class Worker {
     }
   }
 
-  #start(received: ReceivedMessage, oursUntilMs: number): void {
+  #start(queue: string, received: ReceivedMessage, oursUntilMs: number): void {
     const lost = new AbortController();
     const job: Job = {
+      queue,
       receipt: received,
       oursUntilMs,
       prolonged: undefined,
@@ -260,14 +308,16 @@ export class Worker {
         .catch((error) => {
           const what = `handling message ${received.id}`;
           this.#database.report({ kind: "background failure", what, error });
+          return false;
         })
         .finally(() => this.#jobs.delete(job)),
     };
     this.#jobs.add(job);
   }
 
-  async #handle(received: ReceivedMessage, job: Job): Promise<void> {
-    const { handlers, maxDequeue = DEQUEUE_MAX, onFailure } = this.#options;
+  /** @returns whether the handler succeeded. */
+  async #handle(received: ReceivedMessage, job: Job): Promise<boolean> {
+    const { handlers, maxDequeue = DEQUEUE_MAX } = this.#options;
     const message = parseMessage(received.text);
     const handler = handlers.find(({ kind }) => kind === message?.kind);
     if (!message || !handler) {
@@ -280,16 +330,28 @@ export class Worker {
       return this.#poison(received, job, message, message.failure?.error ?? "no attempt finished");
     }
     const result = await this.#try(handler, message, job);
-    if (job.lost.signal.aborted) return;
-    if ("outcome" in result) return this.#finish(message, job, result.outcome);
+    if (job.lost.signal.aborted) return false;
+    if ("outcome" in result) {
+      await this.#finish(message, job, result.outcome);
+      return true;
+    }
     const { error } = result;
-    if (error instanceof Fatal || isTableError(error, "validation-failed")) {
+    const isHopeless = error instanceof Fatal || isTableError(error, "validation-failed");
+    if (isHopeless || received.dequeueCount >= maxDequeue) {
       return this.#poison(received, job, message, printed(error), error);
     }
-    onFailure?.(message, error);
+    this.#failure(job.queue, message, error);
     const visibilityMs = RETRY_MS[Math.min(received.dequeueCount, RETRY_MS.length) - 1]!;
     const text = JSON.stringify(this.#failed(message, received, printed(error)));
     await this.#update(job, { visibilityMs, text });
+    return false;
+  }
+
+  #failure(queue: string, message: Message | undefined, error: unknown): void {
+    const { onFailure } = this.#options;
+    const what = `handling ${message ? `message ${message.id}` : "a message"} of ${queue}`;
+    if (onFailure) onFailure(message, error);
+    else this.#database.report({ kind: "background failure", what, error });
   }
 
   /** The result of the handler for the message, which stays hidden meanwhile. */
@@ -318,7 +380,8 @@ export class Worker {
   }
 
   async #finish(message: Message, job: Job, outcome: unknown): Promise<void> {
-    const { queue, onDone } = this.#options;
+    const { onDone } = this.#options;
+    const { queue } = job;
     if (outcome instanceof Later) {
       // A new message: hiding this one again would bring it closer to the poison queue.
       await this.#queues.send(queue, unfailed(message), { delayMs: outcome.ms });
@@ -378,7 +441,7 @@ export class Worker {
   ): Promise<boolean> {
     try {
       const oursUntilMs = this.#database.clock.now() + change.visibilityMs;
-      job.receipt = await this.#queues.update(this.#options.queue, job.receipt, change);
+      job.receipt = await this.#queues.update(job.queue, job.receipt, change);
       job.oursUntilMs = oursUntilMs;
       return true;
     } catch (error) {
@@ -399,16 +462,18 @@ export class Worker {
     message: Message | undefined,
     why: string,
     cause?: unknown,
-  ): Promise<void> {
-    const { queue, onFailure } = this.#options;
+  ): Promise<false> {
+    const { queue } = job;
+    const poisonQueue = this.#poisonQueues.get(queue)!;
     const text = message ? JSON.stringify(this.#failed(message, received, why)) : received.text;
-    await this.#queues.send(this.#poisonQueue, text);
+    await this.#queues.send(poisonQueue, text);
     await this.#queues.delete(queue, job.receipt);
     const { id } = message ?? received;
     const payload = { queue, id, dequeueCount: received.dequeueCount };
-    const said = `Message ${id} of ${queue} was moved to ${this.#poisonQueue}: ${why}.`;
+    const said = `Message ${id} of ${queue} was moved to ${poisonQueue}: ${why}.`;
     const remedy = "fix the cause, then redrive it.";
-    onFailure?.(message, tableError("poison-message", said, payload, { cause, remedy }));
+    this.#failure(queue, message, tableError("poison-message", said, payload, { cause, remedy }));
+    return false;
   }
 
   /** The message with as much of the error as fits into a queue. */

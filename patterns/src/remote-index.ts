@@ -57,10 +57,12 @@ export class RemoteIndex<
 > extends Index<RemoteKind<P, R, Unique>> {
   declare readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
   readonly timing: Timing;
+  override readonly queues: readonly string[];
 
   constructor(options: RemoteOptions<P, R, Unique>) {
     super(options, options);
     this.timing = { ...TIMING, ...options.timing };
+    this.queues = options.mode === "inline" ? [] : [options.queue ?? REPAIR_QUEUE];
   }
 
   problems(entity: AnyEntity, name: string): string[] {

@@ -11,6 +11,7 @@ import {
   type QueuedListOptions,
   withMember,
 } from "./lists/queued-list.ts";
+import { REPAIR_QUEUE } from "./messages/repair-order.ts";
 import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
@@ -55,11 +56,13 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
   RemoteListKind<P, R>
 > {
   declare readonly options: RemoteListOptions<P, R>;
+  override readonly queues: readonly string[];
 
   constructor(options: RemoteListOptions<P, R>) {
     super(options, options);
     const { lengthMax = STRING_LENGTH_MAX } = options;
     assertSome("The list", { lengthMax }, definitionRefused, STRING_LENGTH_MAX);
+    this.queues = [options.queue ?? REPAIR_QUEUE];
   }
 
   problems(entity: AnyEntity, name: string): string[] {

@@ -132,6 +132,7 @@ const ERROR_LENGTH_MAX = 300;
 export class Saga<Input extends Json> implements Handler {
   readonly kind: string;
   readonly tables: readonly string[];
+  readonly queues: readonly string[];
   readonly #name: string;
   readonly #steps: readonly Step[];
   readonly #version: number;
@@ -146,6 +147,7 @@ export class Saga<Input extends Json> implements Handler {
     this.#table = options.table ?? "Sagas";
     this.#queue = options.queue ?? "work";
     this.tables = [this.#table];
+    this.queues = [this.#queue];
     assertNames(`The saga ${name}`, { queue: this.#queue });
     assertTable(`The saga ${name}`, this.#table);
     assertSome(`The saga ${name}`, { version: this.#version }, definitionRefused);

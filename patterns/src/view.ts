@@ -122,6 +122,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   readonly project: (source: Row) => readonly Row[];
   /** A generation's table is created when it is needed. */
   readonly tables: readonly string[] = [];
+  readonly queues: readonly string[];
   readonly #definition: AnyEntity;
 
   constructor(definition: AnyEntity, queue: string, project: (source: Row) => readonly Row[]) {
@@ -129,6 +130,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     this.name = definition.name;
     this.rows = definition.rows;
     this.queue = queue;
+    this.queues = [queue];
     this.project = project;
   }
 

@@ -148,4 +148,20 @@ describe("a request that cannot succeed", () => {
     assert.ok(error instanceof Error && !isTableError(error));
     assert.match(error.message, /not permitted for non-TLS/);
   });
+
+  it("to a server that is not there end within two seconds, with its address", async () => {
+    // Nothing listens on the first port.
+    for (const host of ["127.0.0.1:1", "localhost:1"]) {
+      const tables = tablesAt(`https://${host}/${ACCOUNT}`);
+      const backend = memory();
+      const begunAt = backend.clock.now();
+      const db = connect({ ...backend, tables });
+      await assert.rejects(db.tables.createTable("Any"), (error) => {
+        assert.ok(isTableError(error, "throttled"));
+        assert.ok(error.message.includes(`No connection to https://${host}: `), error.message);
+        return true;
+      });
+      assert.ok(backend.clock.now() - begunAt <= 2000);
+    }
+  });
 });

@@ -1,4 +1,4 @@
-import { PortError } from "../ports/port-error.ts";
+import { NO_CONNECTION, PortError } from "../ports/port-error.ts";
 
 /** The known parts of the clients' errors: the storage ones have `errorCode`, the table one `odataError`. */
 interface RestFailure {
@@ -12,6 +12,7 @@ interface RestFailure {
       readonly message?: { readonly value?: string };
     };
   };
+  readonly request?: { readonly url?: string };
   readonly response?: { readonly headers: { get(name: string): string | undefined } };
 }
 
@@ -28,12 +29,14 @@ export function withPortErrors<Answer>(request: Promise<Answer>): Promise<Answer
 function portError(error: unknown): unknown {
   if (!isAboutRequest(error)) return error;
   const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
-  const { statusCode: status = 0, details, response } = failure;
+  const { statusCode: status = 0, details, response, request } = failure;
   const odata = details?.odataError;
-  const message = odata?.message?.value ?? failure.message ?? "The request failed.";
   const code =
     odata?.code ?? response?.headers.get("x-ms-error-code") ?? details?.errorCode ?? failure.code;
   const retryAfterS = Number(response?.headers.get("retry-after"));
+  const said = odata?.message?.value ?? (failure.message || "The request failed.");
+  const isUnconnected = status === 0 && NO_CONNECTION.test(code ?? "");
+  const message = isUnconnected ? `No connection to ${addressOf(request)}: ${said}` : said;
   return new PortError(message, {
     status,
     code: code ?? "Unknown",
@@ -42,6 +45,15 @@ function portError(error: unknown): unknown {
     ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
     cause: error,
   });
+}
+
+/** Where a request was sent, without its query, which may be signed. */
+function addressOf(request: RestFailure["request"]): string {
+  try {
+    return new URL(request?.url ?? "").origin;
+  } catch {
+    return "the endpoint";
+  }
 }
 
 /** Socket errors of a user's own transport: `ECONNRESET`, `ENOTFOUND`, …. */

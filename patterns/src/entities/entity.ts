@@ -4,7 +4,7 @@ import { keyProblems, namedTwice } from "../keys/key-shape.ts";
 import { EntityRows, type Fields, type RowsDeclaration } from "../model/entity-rows.ts";
 import type { AnyEntity, Follower, Indexes } from "../model/follower.ts";
 import type { CheckedKey } from "../model/key-query.ts";
-import type { Openable } from "../model/openable.ts";
+import type { Needs, Openable } from "../model/openable.ts";
 import { assertTable, tableProblems } from "../model/storage-name.ts";
 import type { Session } from "../store/session.ts";
 import { type KeyOf, openRepository, type Repository } from "./repository.ts";
@@ -77,8 +77,20 @@ export class EntityDefinition<
   }
 
   get tables(): readonly string[] {
+    return [this.table, ...this.#all("tables")];
+  }
+
+  get queues(): readonly string[] {
+    return this.#all("queues");
+  }
+
+  get containers(): readonly string[] {
+    return this.#all("containers");
+  }
+
+  #all(kind: keyof Needs): string[] {
     const followers = [...Object.values(this.indexes), ...Object.values(this.followers)];
-    return [this.table, ...followers.flatMap(({ tables }) => tables)];
+    return followers.flatMap((follower) => follower[kind] ?? []);
   }
 
   open(session: Session): Repository<Infer<F>, P, R, I> {

@@ -260,7 +260,7 @@ export class IndexBuild {
       const written = await writeJson(this.#rowOf(shard.key), next, shard.known);
       if (!written) throw new TakenOver();
       shard.known = written;
-      this.#report();
+      if (change.progress || change.isDone) this.#report();
     };
     const confirm = async () => {
       if (isOwnershipEnding(clock, shard.known.value.ownedUntilMs)) await save({});

@@ -15,6 +15,7 @@ export async function open(
   const worker = createWorker(db, {
     queue: QUEUE,
     handlers: [{ kind: "note", handle }],
+    onFailure: () => {},
     ...options,
   });
   await worker.createQueues();

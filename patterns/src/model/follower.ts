@@ -28,6 +28,8 @@ export interface Follower {
   problems(entity: AnyEntity, name: string): string[];
   /** The tables it needs besides the entity's own. */
   readonly tables: readonly string[];
+  readonly queues?: readonly string[];
+  readonly containers?: readonly string[];
   follow(context: FollowerContext): OpenFollower;
 }
 
@@ -107,6 +109,8 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
   declare readonly kind: Kind;
 
   readonly tables: readonly string[];
+  readonly queues?: readonly string[];
+  readonly containers?: readonly string[];
   /** The options as declared. */
   readonly options: EntryOptions;
   /** The parts of the place that differ from the entity's own. */

@@ -1,7 +1,14 @@
 import type { Session } from "../store/session.ts";
 
+/** What `db.provision` creates for a definition or a worker. */
+export interface Needs {
+  readonly tables?: readonly string[];
+  readonly queues?: readonly string[];
+  readonly containers?: readonly string[];
+}
+
 /** Anything `db.open` can open: entities, and the definitions of the other patterns. */
-export interface Openable<Api> {
+export interface Openable<Api> extends Needs {
   open(session: Session): Api;
   /** Every table it uses. */
   readonly tables: readonly string[];
@@ -14,6 +21,7 @@ export interface Openable<Api> {
 export function openable<Api>(
   tables: readonly string[],
   open: (session: Session) => unknown,
+  needs: Omit<Needs, "tables"> = {},
 ): Openable<Api> {
-  return { tables, open: (session) => open(session) as Api };
+  return { ...needs, tables, open: (session) => open(session) as Api };
 }

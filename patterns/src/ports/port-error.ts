@@ -40,6 +40,10 @@ export function isTooLate(error: unknown): boolean {
 
 const TOO_LATE = "TooLate";
 
+/** The codes of a request that did not reach a server: none listens there, or there is no such name or network. */
+export const NO_CONNECTION =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|E(HOST|NET)UNREACH|EADDRNOTAVAIL)$/;
+
 /** The service gave up on a request after 30 s, because it was busy. */
 const TIMED_OUT = "OperationTimedOut";
 

@@ -40,6 +40,17 @@ describe("the retry schedule", () => {
     }
   });
 
+  it("gives up within two seconds on a server that was never reached, and waits for one that was", async () => {
+    const unreached = answer(0, "ECONNREFUSED");
+    assert.deepEqual(await waits(times(9, unreached), { schedule: "fast" }), [
+      "throttled",
+      [0, 0, 50, 250, 1050],
+    ]);
+    assert.deepEqual(await waits(times(9, unreached)), ["throttled", [0, 0, 2000]]);
+    const [, all] = await waits([answer(503), ...times(9, unreached)]);
+    assert.deepEqual(all, [0, 2000, 6000, 16_000, 46_000]);
+  });
+
   it("waits 2, 4, 10 and 30 seconds for a busy service, then gives up", async () => {
     assert.deepEqual(await waits(times(9, answer(503))), [
       "throttled",

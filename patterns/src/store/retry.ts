@@ -1,5 +1,5 @@
 import { reasonOf, tableError, validationFailed } from "../errors.ts";
-import { isPushback, isRefusal, isTooLate } from "../ports/port-error.ts";
+import { isPushback, isRefusal, isTooLate, NO_CONNECTION } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
 export interface RetryOptions {
@@ -15,6 +15,8 @@ const JITTER = 0.2;
 const BUDGET_SHARE = 0.1;
 const BUDGET_MAX = 20;
 const SERVER_FAULT_RETRIES_MAX = 2;
+/** How long a request is repeated to a server that has never been reached: it may not exist. */
+const FIRST_MS = 2000;
 
 /** No answer, or none in time: retried as often as the schedule allows, like throttling. */
 const UNANSWERED = [0, 408, 504];
@@ -51,14 +53,20 @@ export function retrying(
     );
   }
   let budget = BUDGET_MAX;
+  let isReached = false;
   return async (attempt, untilMs = Number.POSITIVE_INFINITY, signal) => {
-    const latest = Math.min(untilMs, clock.now() + deadlineMs);
+    const begunAtMs = clock.now();
+    const latest = Math.min(untilMs, begunAtMs + deadlineMs);
     budget = Math.min(BUDGET_MAX, budget + BUDGET_SHARE);
     let waited = 0;
     for (let count = 1; ; count++) {
       try {
-        return await attempt(count);
+        const result = await attempt(count);
+        isReached = true;
+        return result;
       } catch (error) {
+        const isUnconnected = isRefusal(error, 0) && NO_CONNECTION.test(error.code);
+        isReached ||= !isUnconnected;
         const isRepeated =
           isPushback(error) ||
           isRefusal(error, ...UNANSWERED) ||
@@ -71,7 +79,8 @@ export function retrying(
           error.retryAfterMs ?? 0,
         );
         // After the end of the schedule the wait is NaN, which is never in time.
-        const isInTime = !isTooLate(error) && clock.now() + waitMs <= latest;
+        const endMs = isReached ? latest : Math.min(latest, begunAtMs + FIRST_MS);
+        const isInTime = !isTooLate(error) && clock.now() + waitMs <= endMs;
         if (!isInTime || budget < 1) throw throttled(count, error, isInTime);
         budget--;
         if (waitMs > 0) await clock.sleep(waitMs, signal);

@@ -26,7 +26,10 @@ export interface SessionOptions {
   readonly limit?: LimitOptions;
   /** Signs paging cursors, so that clients cannot forge them. */
   readonly cursorSecret?: string;
-  /** Receives events worth logging, such as scans and work left to a worker. Default: events are dropped. */
+  /**
+   * Receives events worth logging, such as scans and work left to a worker. Default: failures in the background
+   * go to `console.error`, the others are dropped.
+   */
   readonly onEvent?: (event: SessionEvent) => void;
   /** `controlledIndexes()`, to build and retire indexes while they are in use. */
   readonly indexStates?: (session: Session) => IndexStates;
@@ -181,7 +184,9 @@ export class Session {
   }
 
   report(event: SessionEvent): void {
-    this.options.onEvent?.(event);
+    const { onEvent } = this.options;
+    if (onEvent) onEvent(event);
+    else if (event.kind === "background failure") console.error(`${event.what}:`, event.error);
   }
 
   protected boundsUntil(signal: AbortSignal): Bounds {

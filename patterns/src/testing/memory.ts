@@ -1,5 +1,5 @@
 import { type ProfileName, profileOf } from "../ports/profile.ts";
-import type { Random } from "../store/clock.ts";
+import { type Clock, type Random, systemClock } from "../store/clock.ts";
 import type { Computed } from "../store/session.ts";
 import { checkedTwice } from "./checked-twice.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
@@ -7,8 +7,12 @@ import { MemoryBlobs } from "./memory-blobs.ts";
 import { MemoryQueues } from "./memory-queues.ts";
 import { MemoryTables, type MemoryTablesOptions } from "./memory-tables.ts";
 
-export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profile">> {
-  readonly clock?: FakeClock;
+export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profile" | "clock">> {
+  /**
+   * Default: a clock that only tests and sleeping code move. "real" is the system's, for a program that runs
+   * without a server.
+   */
+  readonly clock?: FakeClock | "real";
   /** Default: "rowhouse". */
   readonly profile?: ProfileName;
   /** The seed for everything random. Default: 1. */
@@ -18,20 +22,22 @@ export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profil
 }
 
 /** Everything `connect` needs, in memory: `connect(memory())`. */
-export interface Memory {
+export interface Memory<Time extends Clock = FakeClock> {
   readonly tables: MemoryTables;
   readonly queues: MemoryQueues;
   readonly blobs: MemoryBlobs;
-  readonly clock: FakeClock;
+  readonly clock: Time;
   readonly random: Random;
   readonly computed: Computed;
 }
 
 /** New, empty endpoints that share one clock. @throws TypeError for an unknown profile. */
-export function memory(options: MemoryOptions = {}): Memory {
-  const clock = options.clock ?? new FakeClock();
+export function memory(options: MemoryOptions & { readonly clock: "real" }): Memory<Clock>;
+export function memory(options?: MemoryOptions & { readonly clock?: FakeClock }): Memory;
+export function memory(options: MemoryOptions = {}): Memory<Clock> {
+  const clock = options.clock === "real" ? systemClock : (options.clock ?? new FakeClock());
   const random = options.random ?? seededRandom(options.seed ?? 1);
-  const { profile, ...rest } = options;
+  const { profile, clock: _, ...rest } = options;
   return {
     computed: checkedTwice,
     clock,
