@@ -26,6 +26,7 @@ export type EngineOptions = Pick<
   | "inMemoryPersistence"
   | "location"
   | "preparedStatements"
+  | "requireDurability"
 >;
 
 const POSTGRES_URL = /^postgres(ql)?:\/\//;
@@ -82,7 +83,7 @@ function warnOfVersionsAhead(engine: LmdbEngine, log: Logger): void {
 
 async function openPostgres(
   url: string,
-  { allowUnsafeEngine, preparedStatements, engineConnections }: EngineOptions,
+  { allowUnsafeEngine, preparedStatements, engineConnections, requireDurability }: EngineOptions,
   log: Logger,
 ): Promise<OpenedEngine> {
   // Loaded only if needed: without a database, the driver would be a third of the start-up time.
@@ -91,6 +92,14 @@ async function openPostgres(
     url,
     allowUnsafe: allowUnsafeEngine ?? false,
     preparedStatements,
+    requireDurability,
+    onDurability(now, before) {
+      const level = before.keeps.size > now.keeps.size || now.class === "none" ? "error" : "warn";
+      log[level](
+        { engine: "postgres", durability: now.class, before: before.class },
+        `what an acknowledged write means has changed: ${now.detail}`,
+      );
+    },
     ...(engineConnections === undefined ? {} : { writersMax: engineConnections }),
   });
   const { durability } = engine;

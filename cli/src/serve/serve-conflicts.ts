@@ -10,6 +10,7 @@ const PLACES: readonly Flag[] = [
 ];
 const OF_DATABASES: readonly Flag[] = [
   ["allowUnsafeEngine", "--allowUnsafeEngine"],
+  ["requireDurability", "--require-durability"],
   ["preparedStatements", "--no-preparedStatements"],
   ["engineConnections", "--engineConnections"],
 ];

@@ -1,3 +1,7 @@
+import {
+  REQUIRED_DURABILITIES,
+  type RequiredDurability,
+} from "@rowhouse/server/engine/postgres/durability";
 import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/wire/service-name";
 import { InvalidArgumentError, Option } from "commander";
 import { configOption } from "../account.ts";
@@ -16,6 +20,7 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   /** The URL of a database; absent for the embedded engine. */
   readonly engine?: string;
   readonly allowUnsafeEngine?: true;
+  readonly requireDurability?: RequiredDurability;
   readonly preparedStatements: boolean;
   readonly engineConnections?: number;
   readonly inMemoryPersistence?: true;
@@ -46,6 +51,10 @@ export function serveOptions(): Option[] {
       "store the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
     ).env("ROWHOUSE_ENGINE"),
     new Option("--allowUnsafeEngine", "serve even if the database could lose acknowledged writes"),
+    new Option(
+      "--require-durability <what>",
+      "refuse writes unless the database flushes them on a standby too, or on most of its machines",
+    ).choices(REQUIRED_DURABILITIES),
     new Option(
       "--no-preparedStatements",
       "use no prepared statements, for a connection pooler in transaction mode",

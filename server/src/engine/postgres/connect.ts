@@ -1,11 +1,12 @@
 import pg from "pg";
 import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
+import type { Lineage } from "./fence.ts";
 import { query } from "./query.ts";
 import { Session, type SessionControl } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
-import { GREETING, SET_SESSION } from "./statements.ts";
+import { GREETING, LINEAGE, SET_SESSION } from "./statements.ts";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_DELAY_MS = 10_000;
@@ -25,6 +26,8 @@ export interface Greeting {
   readonly isReadOnly: boolean;
   /** A crash of the server may lose writes that it acknowledged. */
   readonly isUnsafe: boolean;
+  /** Undefined if the server does not tell. */
+  readonly lineage: Lineage | undefined;
 }
 
 interface Connected {
@@ -147,15 +150,28 @@ function asServerError(error: unknown): unknown {
 async function greet(session: Session, options: ConnectOptions): Promise<Greeting> {
   if (options.preparedStatements) applySettings(session, options.settings);
   const answered = { isReadOnly: false, isUnsafe: false, isIntact: false };
-  await query(session, GREETING, [EVERY_BYTE, LARGE_NUMBER], (row) => {
+  const greeted = query(session, GREETING, [EVERY_BYTE, LARGE_NUMBER], (row) => {
     answered.isReadOnly = row.text() === "on";
     const [fsync, synchronousCommit] = [row.text(), row.text()];
     answered.isUnsafe = fsync === "off" || synchronousCommit === "off";
     const bytes = row.bytes();
     answered.isIntact = bytes.equals(EVERY_BYTE) && row.int8() === LARGE_NUMBER;
   });
+  const [lineage] = await Promise.all([readLineage(session), greeted]);
   if (!answered.isIntact) throw new MangledBytes();
-  return answered;
+  return { ...answered, lineage };
+}
+
+async function readLineage(session: Session): Promise<Lineage | undefined> {
+  let lineage: Lineage | undefined;
+  const reading = query(session, LINEAGE, [], (row) => {
+    const systemId = row.text();
+    const timeline = row.int8();
+    if (systemId !== undefined) lineage = { systemId, timeline, isClusterNode: row.int8() > 0 };
+  });
+  // A service that hides its files from its users hides these numbers too.
+  await reading.catch(() => {});
+  return lineage;
 }
 
 /** Sends settings ahead of the next exchange. One that the server does not know is ignored. */

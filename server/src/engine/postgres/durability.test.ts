@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type DurabilityClass, durabilityOf } from "./durability.ts";
+import { type Durability, type DurabilityClass, durabilityOf } from "./durability.ts";
 import type { SettingName } from "./server-facts.ts";
 
 function classOf(settings: Partial<Record<SettingName, string>>): DurabilityClass {
+  return durabilityWith(settings).class;
+}
+
+function durabilityWith(settings: Partial<Record<SettingName, string>>): Durability {
   return durabilityOf({
     dialect: "postgres",
     version: "",
@@ -19,8 +23,26 @@ function classOf(settings: Partial<Record<SettingName, string>>): DurabilityClas
       deadlock_timeout: "1s",
       ...settings,
     },
-  }).class;
+  });
 }
+
+describe("What --require-durability requires", () => {
+  const keeps = (synchronous_standby_names: string, synchronous_commit = "on") =>
+    [...durabilityWith({ synchronous_standby_names, synchronous_commit }).keeps].join(" ");
+
+  it("is kept if commits wait for standbys to flush, or for most of those that are named", () => {
+    assert.equal(keeps(""), "");
+    assert.equal(keeps("ANY 1 (*)", "local"), "");
+    assert.equal(keeps("ANY 1 (*)", "remote_write"), "");
+    assert.equal(keeps("ANY 1 (*)"), "standby");
+    assert.equal(keeps("*"), "standby");
+    assert.equal(keeps("ANY 1 (b, c)"), "standby majority");
+    assert.equal(keeps('b, "c"'), "standby majority");
+    assert.equal(keeps("ANY 1 (b, c, d)"), "standby");
+    assert.equal(keeps("any 2 (b, c, d, e)"), "standby majority");
+    assert.equal(keeps("2 (b, c, d, e)", "remote_apply"), "standby majority");
+  });
+});
 
 describe("durabilityOf", () => {
   const standby = { synchronous_standby_names: "ANY 1 (*)" };

@@ -17,7 +17,13 @@ export interface Durability {
   readonly class: DurabilityClass;
   /** A sentence for the log and the status page. */
   readonly detail: string;
+  /** What `--require-durability` may require, and is kept. */
+  readonly keeps: ReadonlySet<RequiredDurability>;
 }
+
+/** "standby": flushed on a standby too. "majority": flushed on most of the machines that the settings name. */
+export const REQUIRED_DURABILITIES = ["standby", "majority"] as const;
+export type RequiredDurability = (typeof REQUIRED_DURABILITIES)[number];
 
 export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durability {
   const commit = settings.synchronous_commit;
@@ -32,6 +38,7 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
   if (standbys === "" || commit === "local") {
     return {
       class: "disk",
+      keeps: NOTHING,
       detail: `A write is acknowledged when it is on the disk of one machine.${pages}`,
     };
   }
@@ -39,12 +46,14 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
   if (commit === "remote_write") {
     return {
       class: "two machines, one in memory",
+      keeps: NOTHING,
       detail: `A write is acknowledged when a standby has received it, before it is flushed there; ${named}`,
     };
   }
   const isVisible = commit === "remote_apply";
   return {
     class: isVisible ? "two machines, visible" : "two machines",
+    keeps: new Set(isMajority(standbys) ? REQUIRED_DURABILITIES : ["standby"]),
     detail: `A write is acknowledged when it is also ${isVisible ? "applied" : "flushed"} on a standby; ${named}`,
   };
 }
@@ -52,6 +61,21 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
 function none(reason: string): Durability {
   return {
     class: "none",
+    keeps: NOTHING,
     detail: `A crash of the database server may lose acknowledged writes: ${reason}.`,
   };
+}
+
+const NOTHING: ReadonlySet<RequiredDurability> = new Set();
+
+/**
+ * Whether a commit waits for so many of the named standbys that they are, with the primary, most of all machines: two of
+ * them then always have a machine in common. How many `*` stands for is not known.
+ */
+function isMajority(standbys: string): boolean {
+  const [, count = "1", listed] =
+    /^(?:(?:any|first)\s+)?(\d+)\s*\((.*)\)$/is.exec(standbys.trim()) ?? [];
+  const names = (listed ?? standbys).split(",").map((name) => name.trim().replaceAll('"', ""));
+  const machines = names.length + 1;
+  return !names.includes("*") && Number(count) + 1 > machines / 2;
 }

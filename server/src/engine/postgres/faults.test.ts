@@ -269,6 +269,66 @@ describe("An engine over a primary with a synchronous standby", () => {
     await writing;
     for (const engine of engines) await ledger.verify(engine);
   });
+
+  it("is kept from the former primary when that is back, writable and first in the list", async () => {
+    primary.configure({ synchronous_standby_names: "" });
+    await primary.start();
+    const formerFirst = `postgres://postgres@127.0.0.1:${primary.port},127.0.0.1:${standby.port}/store`;
+    const late = await openPostgresEngine({ url: formerFirst, timeoutMs: AWAY_MS_MAX });
+    assert.equal(await commit(late, { puts: [[keyOf("fenced", "a"), "new"]] }), true);
+    const inNew = "SELECT count(*)::int FROM rh_kv WHERE pk = 'fenced'";
+    assert.deepEqual(await primary.runIn("store", inNew), [[0]]);
+    assert.deepEqual(await standby.runIn("store", inNew), [[1]]);
+    await standby.stop();
+    await assert.rejects(
+      async () => late.get([keyOf("fenced", "a")]),
+      (error) => error instanceof EngineError && error.code === "Unavailable",
+    );
+    await until(async () =>
+      /former primary: it is on timeline 1/.test((await late.health()).detail),
+    );
+    await standby.start();
+    await until(async () => (await late.health()).ready);
+    await late.close();
+  });
+
+  it("refuses writes while the server keeps less than is required, and says so", async () => {
+    const open = (requireDurability: "standby" | "majority") => {
+      const heard: string[] = [];
+      const onDurability = ({ class: now }: { class: string }) => void heard.push(now);
+      const opening = openPostgresEngine({
+        url: standby.url("store"),
+        requireDurability,
+        onDurability,
+      });
+      return opening.then((engine) => ({ engine, heard }));
+    };
+    const set = (names: string) =>
+      standby.run(
+        `ALTER SYSTEM SET synchronous_standby_names = '${names}'`,
+        "SELECT pg_reload_conf()",
+      );
+    await set("");
+    await assert.rejects(
+      open("standby"),
+      /--require-durability standby was given.*class is "disk"/,
+    );
+    // Nobody has these names, so commits would wait; reads do not.
+    await set("ANY 1 (x, y, z)");
+    await until(async () => (await standby.run("SHOW synchronous_standby_names"))[0]?.[0] !== "");
+    await assert.rejects(open("majority"), /--require-durability majority/);
+    const { engine, heard } = await open("standby");
+    await set("");
+    await until(() => heard.length > 0);
+    assert.deepEqual(heard, ["disk"]);
+    await assert.rejects(
+      commit(engine, { puts: [[keyOf("weak", "a"), "x"]] }),
+      /Writes are refused/,
+    );
+    assert.deepEqual(await engine.get([keyOf("weak", "a")]), [undefined]);
+    assert.equal((await engine.health()).ready, false);
+    await engine.close();
+  });
 });
 
 /** Like `until`, but fails with the writers if they fail. */

@@ -22,7 +22,8 @@ import { Commits } from "./commits.ts";
 import { configOf, type DatabaseOptions, describeConfig } from "./config.ts";
 import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
-import { type Durability, durabilityOf } from "./durability.ts";
+import { type Durability, durabilityOf, type RequiredDurability } from "./durability.ts";
+import { Fence } from "./fence.ts";
 import { getEachPartition, isOneRead, pointRead } from "./get.ts";
 import { toEngineError } from "./outcome.ts";
 import { partInOneTable } from "./placement.ts";
@@ -41,6 +42,10 @@ export interface PostgresEngineOptions extends DatabaseOptions {
   readonly clockSkewMsMax?: number;
   /** Serve even from a server that would lose acknowledged writes in a crash. */
   readonly allowUnsafe?: boolean;
+  /** Refuse a server that keeps less: at start, and each write while it does. */
+  readonly requireDurability?: RequiredDurability | undefined;
+  /** Called when the server's settings have changed what an acknowledgement means. */
+  readonly onDurability?: (now: Durability, before: Durability) => void;
   /** False behind a pooler in transaction mode. */
   readonly preparedStatements?: boolean;
   /** Create the table if it is missing. Default true; needs the right to do so. */
@@ -67,6 +72,8 @@ const SCANNERS_MAX = 4;
 export const CONNECTIONS_MAX = WRITERS_MAX + READERS_MAX + SCANNERS_MAX;
 const TICK_MS = 250;
 const HEALTH_TIMEOUT_MS = 2_000;
+/** How often the settings are looked at that decide what an acknowledgement means. */
+const LOOK_MS = 1_000;
 
 /**
  * Opens the store. Refuses a server that would lose acknowledged writes, one whose schema is newer than this
@@ -80,7 +87,8 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   let session: Session | undefined;
   try {
     // An unsafe server is refused below, with a reason.
-    const anySafety = { preparedStatements, settings: [], allowUnsafe: true };
+    const fence = new Fence();
+    const anySafety = { preparedStatements, settings: [], allowUnsafe: true, fence };
     session = await new Connector(config, anySafety).connect();
     const facts = await readServerFacts(session);
     const durability = durabilityOf(facts);
@@ -90,6 +98,9 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
         `Refused to serve from ${describeConfig(config)} without --allowUnsafeEngine. ${durability.detail}`,
       );
     }
+    const required = options.requireDurability;
+    if (required !== undefined && !durability.keeps.has(required))
+      throw tooWeak(required, durability);
     assertClock(
       clockAheadMs(facts, options.clock ?? systemClock),
       options.clockSkewMsMax ?? CLOCK_SKEW_MS_MAX,
@@ -99,12 +110,19 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     const settings = sessionSettings(timeoutMs, facts.dialect);
     if (preparedStatements) applySettings(session, settings);
     const allowUnsafe = options.allowUnsafe ?? false;
-    const connector = new Connector(config, { preparedStatements, settings, allowUnsafe });
+    const connector = new Connector(config, { preparedStatements, settings, allowUnsafe, fence });
     return new PostgresEngine({ ...options, connector, session, facts, timeoutMs });
   } catch (error) {
     session?.close();
     throw toEngineError(error);
   }
+}
+
+function tooWeak(required: RequiredDurability, { class: found, detail }: Durability): EngineError {
+  return new EngineError(
+    "Unavailable",
+    `Writes are refused: --require-durability ${required} was given, and the server's class is "${found}". ${detail}`,
+  );
 }
 
 const MAY_NOT = "42501";
@@ -137,7 +155,12 @@ export class PostgresEngine implements Engine {
   readonly keyBytesMax = KEY_BYTES_MAX;
   /** What the server reported when the engine was opened. */
   readonly facts: ServerFacts;
-  readonly durability: Durability;
+  readonly #required: RequiredDurability | undefined;
+  readonly #onDurability: PostgresEngineOptions["onDurability"];
+  #durability: Durability;
+  #isLooking = false;
+  #looksAt = 0;
+  readonly #scanners: SessionPool;
   readonly #versions: VersionClock;
   readonly #pools: readonly SessionPool[];
   readonly #writers: SessionPool;
@@ -161,7 +184,9 @@ export class PostgresEngine implements Engine {
     },
   ) {
     this.facts = options.facts;
-    this.durability = durabilityOf(options.facts);
+    this.#durability = durabilityOf(options.facts);
+    this.#required = options.requireDurability;
+    this.#onDurability = options.onDurability;
     this.#timeoutMs = options.timeoutMs;
     this.#versions = new VersionClock(options.clock ?? systemClock);
     this.#versions.takeSlot(randomInt(2 ** 32));
@@ -178,6 +203,7 @@ export class PostgresEngine implements Engine {
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
+    this.#scanners = scanners;
     this.#reads = new PointReads(readers, {
       sessionsMax: READERS_MAX,
       dialect: options.facts.dialect,
@@ -197,8 +223,32 @@ export class PostgresEngine implements Engine {
     this.#ticker = setInterval(() => {
       const now = performance.now();
       for (const pool of this.#pools) pool.tick(now);
+      void this.#lookAtDurability(now);
     }, TICK_MS);
     this.#ticker.unref();
+  }
+
+  /** What an acknowledgement means, as of a second ago. */
+  get durability(): Durability {
+    return this.#durability;
+  }
+
+  /** The settings of a server may change while it runs. */
+  async #lookAtDurability(now: number): Promise<void> {
+    const isWatched = this.#required !== undefined || this.#onDurability !== undefined;
+    if (!isWatched || this.#isLooking || now < this.#looksAt || this.#closing) return;
+    this.#isLooking = true;
+    try {
+      const session = await this.#scanners.acquire(now + LOOK_MS);
+      const facts = await readServerFacts(session).finally(() => this.#scanners.release(session));
+      const before = this.#durability;
+      this.#durability = durabilityOf(facts);
+      if (this.#durability.detail !== before.detail) this.#onDurability?.(this.#durability, before);
+    } catch {
+      // A server that cannot be asked acknowledges nothing either.
+    }
+    this.#isLooking = false;
+    this.#looksAt = performance.now() + LOOK_MS;
   }
 
   nextVersion(): number {
@@ -283,6 +333,9 @@ export class PostgresEngine implements Engine {
   async commit(write: AtomicWrite): Promise<CommitResult> {
     this.#assertOpen();
     assertDisjoint(write);
+    if (this.#required !== undefined && !this.#durability.keeps.has(this.#required)) {
+      throw tooWeak(this.#required, this.#durability);
+    }
     for (const { key } of write.puts) assertWritable(key);
     for (const key of write.deletes) assertWritable(key);
     const commit = this.#commits.commit(write);
@@ -304,7 +357,10 @@ export class PostgresEngine implements Engine {
       const durability = durabilityOf(
         await readServerFacts(session).finally(() => writers.release(session)),
       );
-      return { ready: true, durabilityClass: durability.class, detail: durability.detail };
+      const required = this.#required;
+      const isWeak = required !== undefined && !durability.keeps.has(required);
+      const detail = isWeak ? tooWeak(required, durability).message : durability.detail;
+      return { ready: !isWeak, durabilityClass: durability.class, detail };
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       return { ready: false, durabilityClass: this.durability.class, detail };

@@ -374,6 +374,19 @@ export const BUSY_BACKENDS = statement(
   [text, int8],
 );
 
+/**
+ * Which database this is, and which of its histories: each failover begins a new timeline. A standby tells the one that
+ * it follows. On a cluster every node is a database of its own.
+ */
+export const LINEAGE = statement(
+  undefined,
+  "SELECT (SELECT system_identifier::text FROM pg_control_system()), " +
+    "CASE WHEN pg_is_in_recovery() THEN (SELECT coalesce((SELECT received_tli FROM pg_stat_wal_receiver), timeline_id) " +
+    "FROM pg_control_checkpoint()) ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END::bigint, " +
+    "(SELECT count(*) FROM pg_extension WHERE extname = 'citus')",
+  [],
+);
+
 export const SET_SESSION = statement(undefined, "SELECT set_config($1, $2, false)", [text, text]);
 
 /** A statement that is never prepared. */
