@@ -1,4 +1,5 @@
 // Long random histories: npm run simulate -- [--seed=42] [--times=20] [name of a test file]
+// or --cluster [--seed=42] [--minutes=60]
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,6 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const folder = "tests/simulation";
 const all = readdirSync(join(root, folder)).filter((name) => name.endsWith(".test.ts"));
 const { values, positionals } = readArguments();
+if (values.cluster) simulateCluster();
 const files = positionals.length > 0 ? positionals.map((name) => `${name}.test.ts`) : all;
 const unknown = files.find((file) => !all.includes(file));
 if (unknown) fail(`There is no ${folder}/${unknown}.`);
@@ -27,11 +29,29 @@ for (const [index, file] of files.entries()) {
   if (status !== 0) process.exitCode = 1;
 }
 
+function simulateCluster() {
+  const own = values.seed ?? String(Date.now() % 1_000_000);
+  console.log(`npm run simulate -- --cluster --seed=${own} --minutes=${values.minutes}`);
+  const node = ["--conditions=rowhouse-source", "--import", "tsx"];
+  const script = join(root, "tests/postgres/cluster-simulation.ts");
+  const { status } = spawnSync(process.execPath, [...node, script, own, values.minutes], {
+    cwd: root,
+    stdio: "inherit",
+  });
+  process.exit(status ?? 1);
+}
+
 function readArguments() {
   try {
     return parseArgs({
       // This many times as long as in `npm test`: together about three minutes.
-      options: { seed: { type: "string" }, times: { type: "string", default: "20" } },
+      options: {
+        seed: { type: "string" },
+        times: { type: "string", default: "20" },
+        // Instead: front ends over a real cluster whose nodes are killed, for so long.
+        cluster: { type: "boolean" },
+        minutes: { type: "string", default: "60" },
+      },
       allowPositionals: true,
     });
   } catch (error) {

@@ -22,7 +22,7 @@ export const NO_CLUSTER =
     ? undefined
     : "no Citus was found: neither CITUS_URL nor an installation with the extension (PG_CONFIG)";
 
-function citusBinaries(): Binaries | undefined {
+export function citusBinaries(): Binaries | undefined {
   const ask = (flag: string) =>
     execFileSync(process.env.PG_CONFIG ?? "pg_config", [flag], { stdio: "pipe" })
       .toString()
@@ -91,6 +91,12 @@ export class LocalCluster {
     const worker = await startNode(this.#settings);
     this.workers.push(worker);
     return worker;
+  }
+
+  /** Ends a server that is a node of no database any more. */
+  async removeWorker(worker: LocalServer): Promise<void> {
+    this.workers.splice(this.workers.indexOf(worker), 1);
+    await worker.remove();
   }
 
   async remove(): Promise<void> {

@@ -150,6 +150,14 @@ export class LocalServer {
     this.writeFile("standby.signal", "");
   }
 
+  /** Undoes what this server, which must be stopped, has that the other one has not. Needs `wal_log_hints`. */
+  async rewindTo(source: LocalServer): Promise<void> {
+    const program = join(dirname(this.#binaries.postgres), "pg_rewind");
+    const from = `host=127.0.0.1 port=${source.port} user=postgres dbname=postgres`;
+    const flags = ["--target-pgdata", this.dataDirectory, "--source-server", from, "--no-sync"];
+    await promisify(execFile)(program, flags, this.#identity);
+  }
+
   async start(): Promise<void> {
     const flags = ["-D", this.dataDirectory, "-p", `${this.port}`];
     const settings = [
