@@ -29,14 +29,17 @@ describe("The log of faults", () => {
     );
   });
 
-  it("reports refusals by fault rules, which are intended, once a minute", () => {
+  it("reports refusals by targets and fault rules, which are intended, once a minute, without a stack", () => {
     const [busy, late] = [new ServiceError("ServerBusy"), new ServiceError("OperationTimedOut")];
     const log = logged((observer) => {
       for (const cause of [busy, busy, busy, late]) refuse(observer, cause);
     });
     assert.deepEqual(
-      log.map(({ err }) => err.message),
-      [busy.message, late.message],
+      log.map(({ code, err, level, reason }) => [level, code, reason, err]),
+      [
+        [WARN, "ServerBusy", busy.message, undefined],
+        [WARN, "OperationTimedOut", late.message, undefined],
+      ],
     );
   });
 
@@ -76,7 +79,12 @@ describe("The log of faults", () => {
   });
 });
 
+const WARN = 40;
+
 interface Line {
+  readonly level: number;
+  readonly code?: string;
+  readonly reason?: string;
   readonly err: { readonly message: string };
   readonly omitted?: number;
 }

@@ -74,6 +74,13 @@ export class FaultLog {
     const isKnown = error instanceof EngineError || error instanceof ServiceError;
     const entry = damagedEntry(error);
     const omitted = isKnown ? this.#omittedBefore(what, error, entry) : 0;
+    if (error instanceof ServiceError && error.cause === undefined) {
+      // Refused on purpose, by a target or a fault rule: nothing failed, and a stack would say where.
+      const refusal = { ...facts, code: error.code, reason: error.message, omitted };
+      if (omitted === undefined) this.#log.debug(refusal, "request refused");
+      else this.#log.warn(refusal, "request refused");
+      return;
+    }
     const fault = { ...facts, entry, err: error };
     if (omitted === undefined) this.#log.debug(fault, what);
     else this.#log.error(omitted === 0 ? fault : { ...fault, omitted }, what);

@@ -2,7 +2,7 @@ import { detachedString } from "./detached-string.ts";
 import { type TimeKey, timeKeyOf } from "./time-key.ts";
 
 /** The order in which new partition keys arrive. */
-export type OrderVerdict = "append" | "prepend" | "spread" | "too few";
+export type OrderVerdict = "append" | "prepend" | "spread" | "one partition" | "too few";
 
 const WINDOW = 64;
 const WINDOWS_MAX = 64;
@@ -38,12 +38,17 @@ export class InsertOrder {
   /** Whether times follow several prefixes, which spread them. */
   #isSpreadTime = false;
   #last = "";
+  /** The first key, and whether another came. */
+  #only: string | undefined;
+  #isOne = true;
   /** The last keys that were the highest or lowest on arrival. */
   #examples: string[] = [];
 
   /** @param at time of the write, in milliseconds since 1970 */
   add(partitionKey: string, at: number): void {
     this.#lastAt = at;
+    this.#only ??= detachedString(partitionKey);
+    if (partitionKey !== this.#only) this.#isOne = false;
     this.#lookForTime(partitionKey, at);
     if (this.#inWindow === 0) {
       this.#highest = detachedString(partitionKey);
@@ -103,7 +108,7 @@ export class InsertOrder {
     if (this.#windows < 1) return "too few";
     if (this.#appendWindows > this.#windows / 2) return "append";
     if (this.#prependWindows > this.#windows / 2) return "prepend";
-    if (!this.isByTime) return "spread";
+    if (!this.isByTime) return this.#isOne ? "one partition" : "spread";
     return this.#time?.ascends ? "append" : "prepend";
   }
 
@@ -127,7 +132,7 @@ export class InsertOrder {
     this.#last = detachedString(partitionKey);
     this.#time ??= { prefix: detachedString(time.prefix), ascends: time.ascends };
     if (time.prefix !== this.#time.prefix) this.#isSpreadTime = true;
-    if (!this.#examples.includes(this.#last)) this.#remember(this.#last);
+    this.#remember(this.#last);
   }
 
   #isTimeWindow(): boolean {
@@ -135,6 +140,7 @@ export class InsertOrder {
   }
 
   #remember(key: string): void {
+    if (this.#examples.includes(key)) return;
     if (this.#examples.length === 3) this.#examples.shift();
     this.#examples.push(key);
   }

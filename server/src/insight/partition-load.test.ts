@@ -73,6 +73,21 @@ describe("The order of inserts", () => {
   };
   const ascending = Array.from({ length: 128 }, (_, i) => String(i).padStart(6, "0"));
 
+  it("is one partition where all entities go to one, and not spread", () => {
+    assert.equal(order(new Array(128).fill("p")), "one partition");
+    assert.equal(order([...new Array(64).fill("p"), ...new Array(64).fill("q")]), "spread");
+  });
+
+  it("has each example key once", () => {
+    const inserts = new InsertOrder();
+    const at = Date.UTC(2026, 10, 28);
+    for (let i = 0; i < 128; i++) {
+      const hour = at + i * 3_600_000;
+      inserts.add(new Date(hour).toISOString().slice(0, 13), hour);
+    }
+    assert.equal(new Set(inserts.examples).size, inserts.examples.length);
+  });
+
   it("is append for ascending keys, even if some are out of order", () => {
     const swapped = [...ascending];
     for (let i = 0; i + 1 < swapped.length; i += 16) {
@@ -85,9 +100,9 @@ describe("The order of inserts", () => {
     assert.equal(order(ascending.toReversed()), "prepend");
   });
 
-  it("is spread for ascending keys behind a bucket, and for one partition", () => {
+  it("is spread for ascending keys behind a bucket, and one partition where there is no other", () => {
     assert.equal(order(ascending.map((key, i) => `${(i * 7) % 16}-${key}`)), "spread");
-    assert.equal(order(ascending.map(() => "one")), "spread");
+    assert.equal(order(ascending.map(() => "one")), "one partition");
   });
 
   it("is spread for keys that ascend through the same partitions repeatedly", () => {
@@ -128,7 +143,7 @@ describe("The order of inserts", () => {
       "123456",
       "tenant-000017",
     ]) {
-      assert.equal(many(key), "spread", key);
+      assert.equal(many(key), "one partition", key);
     }
     assert.equal(many("00_20261123", "07_20261123"), "spread");
     assert.equal(many("20261123", "sales", "support"), "spread");

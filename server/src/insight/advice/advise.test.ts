@@ -208,7 +208,97 @@ describe("Advice", () => {
     assert.deepEqual(repeat(412, "UpdateConditionNotSatisfied", 50), []);
   });
 
-  it("counts refused inserts as repeats only if they have the same client request id", () => {
+  it("finds lookups after lists of one shape, also after twelve scans of the same table", () => {
+    const traffic = record();
+    for (let i = 0; i < 12; i++) traffic.query(`Age gt ${i}`, { read: 50, returned: 40 });
+    for (let i = 0; i < 4; i++) {
+      traffic.query(`PartitionKey eq 'p${i}'`, { read: 5, returned: 5 });
+      for (let k = 0; k < 5; k++) {
+        const key = { partitionKey: "all", rowKey: `r${k}` };
+        traffic.query("", { read: 1, returned: 1, table: "Products" }, key);
+      }
+      traffic.tick(3000);
+    }
+    assert.deepEqual(traffic.rules(), ["n-plus-one"]);
+  });
+
+  it("finds a read before each write, also after twenty plain inserts that filled the table", () => {
+    const traffic = record();
+    for (let i = 0; i < 20; i++) {
+      traffic.write(`p${i}`, [["insert", "r", undefined]]);
+      traffic.tick(1000);
+    }
+    for (let i = 0; i < 6; i++) {
+      const key = { partitionKey: `p${i}`, rowKey: "r" };
+      traffic.query("", { read: 1, returned: 1 }, key);
+      traffic.write(`p${i}`, [["merge", "r", undefined]]);
+      traffic.tick(1000);
+    }
+    assert.deepEqual(traffic.rules(), ["read-before-write"]);
+  });
+
+  it("proposes the coarser key where related entities are spread over many small partitions", () => {
+    const play = (keyOf: (customer: number, order: number) => string, customers = 40) => {
+      const traffic = record();
+      for (let customer = 0; customer < customers; customer++) {
+        for (let order = 0; order < 15; order++) {
+          traffic.write(keyOf(customer, order), [["insert", `r${order}`, undefined]]);
+          traffic.tick(500);
+        }
+        const range = `PartitionKey ge 'c${customer}_' and PartitionKey lt 'c${customer}\``;
+        traffic.query(`${range}'`, { read: 15, returned: 15 });
+      }
+      return traffic.advice().findings.filter(({ rule }) => rule === "many-partitions");
+    };
+    const [found, ...others] = play((customer, order) => `c${customer}_${order * 7919}`);
+    assert.deepEqual(others, []);
+    assert.match(found?.title ?? "", /^600 partitions of an entity or two are read by 40 ranges/);
+    assert.match(
+      found?.remedy.advice ?? "",
+      /transactions of up to 100; .* 2000 entities a second/,
+    );
+    // A partition for each customer is what the finding proposes; nine ranges are no habit.
+    assert.deepEqual(
+      play((customer) => `c${customer}_`),
+      [],
+    );
+    assert.deepEqual(
+      play((customer, order) => `c${customer}_${order}`, 9),
+      [],
+    );
+  });
+
+  it("says that nothing was found only of what the recording could show", () => {
+    const verdictOf = (traffic: ReturnType<typeof record>, rule: RegExp) =>
+      traffic.lines().find(({ question }) => rule.test(question))?.verdict;
+    const reading = record();
+    reading.query("PartitionKey eq 'p'", { read: 5, returned: 5 });
+    assert.equal(verdictOf(reading, /^Are writes to one partition/), "cannot judge");
+    const writing = record();
+    writing.write("p", [["insert", "r", undefined]]);
+    assert.equal(verdictOf(writing, /denormalized/), "cannot judge");
+  });
+
+  it("advises against an account's limit with accounts, not with keys", () => {
+    const traffic = record();
+    for (let i = 0; i < 30; i++) traffic.query("Age gt 1", { read: 1000, returned: 900 });
+    const [over] = traffic.advice().findings.filter(({ rule }) => rule === "over-targets");
+    assert.equal(over?.subject, "ServerBusy a");
+    assert.equal(over.remedy.pattern, "several accounts");
+  });
+
+  it("finds inserts and lists that are sent again although they cannot succeed, under any id", () => {
+    for (const path of ["/a/T", "/a/T()"]) {
+      const traffic = record();
+      for (let i = 0; i < 4; i++) {
+        traffic.refuse(path, 400, "InvalidInput", `id ${i}`);
+        traffic.tick(500);
+      }
+      assert.deepEqual(traffic.rules(), ["retries"], path);
+    }
+  });
+
+  it("counts inserts that a busy server refused as repeats only if they have the same client request id", () => {
     const refused = (idOf: (i: number) => string | undefined) => {
       const traffic = record();
       for (let i = 0; i < 50; i++) traffic.refuse("/a/T", 503, "ServerBusy", idOf(i));

@@ -1,5 +1,6 @@
 import { CHECKLIST, judgeLine, type LineVerdict } from "./checklist.ts";
 import { findConnections, findOldClients, PageAccess } from "./client-rules.ts";
+import { ManyPartitions } from "./many-partitions.ts";
 import { AppendOnlyKeys, HotPartitions, OnePartition, OverTargets } from "./partition-rules.ts";
 import {
   findBulkReads,
@@ -34,14 +35,14 @@ export function advise(
 ): Advice {
   const shapes = new QueryShapes();
   const rules = Object.values(openRules(shapes));
-  const counts = { events: 0, refusals: 0 };
+  const counts = { queries: 0, writes: 0, refusals: 0 };
   const tables = new TableNames(data.keys());
   const end = readRecording(recording, tellAll([shapes, ...rules], counts), tables);
   const observed: Observed = { ...end, ...counts, data, tables };
   const findings = rules.flatMap((rule) => rule.findings(observed));
   const found = new Set(findings.map(({ rule }) => rule));
   return {
-    events: observed.events,
+    events: observed.queries + observed.writes,
     recording: observed.ending,
     findings,
     lines: CHECKLIST.map((line) => judgeLine(line, observed, found)),
@@ -50,15 +51,15 @@ export function advise(
 
 function tellAll(
   listeners: readonly TrafficListener[],
-  counts: { events: number; refusals: number },
+  counts: { queries: number; writes: number; refusals: number },
 ): TrafficListener {
   return {
     queried(query) {
-      counts.events++;
+      counts.queries++;
       for (const each of listeners) each.queried?.(query);
     },
     wrote(write) {
-      counts.events++;
+      counts.writes++;
       for (const each of listeners) each.wrote?.(write);
     },
     refused(refusal) {
@@ -75,10 +76,11 @@ function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
     "hot-partition": new HotPartitions(),
     "append-only-keys": new AppendOnlyKeys(),
     "one-partition": new OnePartition(),
+    "many-partitions": new ManyPartitions(),
     scan: { findings: () => findScans(shapes) },
     "or-over-keys": { findings: () => findOrOverKeys(shapes) },
     "wide-answers": { findings: () => findWideAnswers(shapes) },
-    "n-plus-one": new LookupsAfterLists(),
+    "n-plus-one": new LookupsAfterLists(shapes),
     "single-writes": new SingleWrites(),
     "read-before-write": new ReadBeforeWrite(),
     retries: new Retries(),

@@ -5,7 +5,7 @@ import { counted, type Observed, type RuleName, sumOf } from "./rule.ts";
 export interface ChecklistLine {
   readonly question: string;
   readonly rules: readonly RuleName[];
-  readonly needs?: "data" | "refusals" | "clients";
+  readonly needs?: "data" | "refusals" | "clients" | "queries" | "writes";
   /** Why no server can judge the line. */
   readonly cannot?: string;
   /** Why this recording does not allow a judgement. */
@@ -23,23 +23,52 @@ export const CHECKLIST: readonly ChecklistLine[] = [
   {
     question: "Are partition keys spread, without append-only or prepend-only inserts?",
     rules: ["append-only-keys", "one-partition"],
+    needs: "writes",
     note: ({ data }) =>
       data.size === 0 ? "without a data folder, tables of one partition are not detected" : "",
   },
   {
     question: "Are most queries point and range queries, and scans rare and dense?",
     rules: ["scan", "or-over-keys"],
+    needs: "queries",
   },
-  { question: "Do queries return only what is used?", rules: ["wide-answers", "scan"] },
-  { question: "Is data stored the way it is read (denormalized)?", rules: ["n-plus-one"] },
-  { question: "Are writes to one partition sent together?", rules: ["single-writes"] },
-  { question: "Are upserts used instead of a read and a write?", rules: ["read-before-write"] },
+  {
+    question: "Is what belongs together in one partition, for transactions and ranges?",
+    rules: ["many-partitions"],
+    needs: "writes",
+    note: ({ queries }) =>
+      queries === 0 ? "without queries, nobody can say what belongs together" : "",
+  },
+  {
+    question: "Do queries return only what is used?",
+    rules: ["wide-answers", "scan"],
+    needs: "queries",
+  },
+  {
+    question: "Is data stored the way it is read (denormalized)?",
+    rules: ["n-plus-one"],
+    needs: "queries",
+  },
+  {
+    question: "Are writes to one partition sent together?",
+    rules: ["single-writes"],
+    needs: "writes",
+  },
+  {
+    question: "Are upserts used instead of a read and a write?",
+    rules: ["read-before-write"],
+    needs: "writes",
+  },
   {
     question: "Are values that are read together stored in one entity?",
     rules: ["series-as-entities"],
     needs: "data",
   },
-  { question: "Is data that is only read in bulk stored in blobs?", rules: ["bulk-reads"] },
+  {
+    question: "Is data that is only read in bulk stored in blobs?",
+    rules: ["bulk-reads"],
+    needs: "queries",
+  },
   { question: "Are large values stored in blobs?", rules: ["large-values"], needs: "data" },
   {
     question: "Are bodies JSON?",
@@ -108,7 +137,7 @@ export function judgeLine(
   observed: Observed,
   found: ReadonlySet<RuleName>,
 ): LineVerdict {
-  const { events, data, refusals, clients } = observed;
+  const { queries, writes, data, refusals, clients } = observed;
   const hits = rules.filter((rule) => found.has(rule));
   if (hits.length > 0) return { question, verdict: "findings", note: hits.join(", ") };
   const reason =
@@ -117,7 +146,9 @@ export function judgeLine(
     (needs === "refusals" && refusals === 0
       ? "no request was refused; record with serve --faults and --enforce-targets to test it"
       : undefined) ??
-    (events === 0 ? "the recording is empty" : undefined) ??
+    (queries + writes === 0 ? "the recording is empty" : undefined) ??
+    (needs === "queries" && queries === 0 ? "no query was recorded" : undefined) ??
+    (needs === "writes" && writes === 0 ? "no write was recorded" : undefined) ??
     (needs === "clients" && clients.length === 0
       ? "the server was killed before it recorded its clients"
       : undefined) ??

@@ -35,13 +35,18 @@ export class OverTargets implements Rule {
       title: `The cloud would have answered ${code} ${counted(count, "time")} for ${where}`,
       evidence: [`first at ${new Date(firstAt).toISOString()}`],
       cost: "Each refusal costs the client seconds of waiting and a retry.",
-      remedy: {
-        pattern: "key spreading",
-        advice: where.includes("/")
-          ? "Spread the partition's entities over several partition keys."
-          : "Spread the load over time, or over several accounts.",
-        layout: where.includes("/") ? [spreadLayout(where.split("/")[1]!)] : [],
-      },
+      remedy: where.includes("/")
+        ? {
+            pattern: "key spreading",
+            advice: "Spread the partition's entities over several partition keys.",
+            layout: [spreadLayout(where.split("/")[1]!)],
+          }
+        : {
+            // Other keys do not help: every entity of the account counts.
+            pattern: "several accounts",
+            advice: "Spread the load over time, or over several accounts.",
+            layout: [],
+          },
     }));
   }
 }

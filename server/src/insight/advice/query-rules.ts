@@ -117,15 +117,25 @@ interface Chase {
 /**
  * Finds lists that the same client soon follows with a point query for nearly each entity of the list.
  * Independent lists and point queries can look the same now and then. So a finding needs at least half of the
- * lists to be followed by nearly as many point queries as they have entities, and by no more than twice as
- * many.
+ * lists of one shape to be followed by nearly as many point queries as they have entities, and by no more than
+ * twice as many. Other lists of the table, however many, say nothing about these.
  */
 export class LookupsAfterLists implements Rule {
   /** By client. */
   readonly #chases = new Map<string, Chase>();
-  readonly #listsOfTable = new Map<string, number>();
-  /** By the tables of the lists and of the point queries. */
+  /** By table and shape. */
+  readonly #lists = new Map<string, number>();
+  readonly #shapes: QueryShapes;
+  /** By the table and shape of the lists, and the table of the point queries. */
   readonly #found = new Map<string, Followed>();
+
+  constructor(shapes: QueryShapes) {
+    this.#shapes = shapes;
+  }
+
+  #shapeOf(list: QueryEvent): string {
+    return `${tableOf(list)} ${this.#shapes.shapeOf(list.filter)}`;
+  }
 
   queried(query: QueryEvent): void {
     const { client } = query;
@@ -141,12 +151,12 @@ export class LookupsAfterLists implements Rule {
   }
 
   #end({ list, lookups }: Chase): void {
-    const table = tableOf(list);
-    this.#listsOfTable.set(table, (this.#listsOfTable.get(table) ?? 0) + 1);
+    const shape = this.#shapeOf(list);
+    this.#lists.set(shape, (this.#lists.get(shape) ?? 0) + 1);
     for (const [lookedUp, { count, first }] of lookups) {
       if (count < Math.max(LIST_MIN, 0.8 * list.returned) || count > 2 * list.returned) continue;
       const none = () => ({ lists: 0, points: 0, list, point: first });
-      const followed = getOrMake(this.#found, `${table} ${lookedUp}`, none);
+      const followed = getOrMake(this.#found, `${shape} ${lookedUp}`, none);
       followed.lists++;
       followed.points += count;
     }
@@ -158,13 +168,15 @@ export class LookupsAfterLists implements Rule {
   }
 
   #judge({ list, lists, point, points }: Followed): Finding | [] {
-    const of = this.#listsOfTable.get(tableOf(list)) ?? 0;
+    const of = this.#lists.get(this.#shapeOf(list)) ?? 0;
     if (lists < Math.max(TIMES_MIN, of / 2)) return [];
     return {
-      ...{ rule: "n-plus-one", table: tableOf(list), subject: tableOf(point) },
+      rule: "n-plus-one",
+      table: tableOf(list),
+      subject: `${this.#shapes.shapeOf(list.filter)} ${tableOf(point)}`.trim(),
       title: `Lists of ${list.table} are followed by a point query of ${point.table} for each entity`,
       evidence: [
-        `${lists} of ${of} lists, ${points} point queries`,
+        `${lists} of ${of} lists of this shape, ${points} point queries`,
         `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
       ],
       cost: `${Math.round(points / lists)} more requests per list, each with its own round trip.`,

@@ -68,7 +68,7 @@ export class QueryShapes implements TrafficListener {
   queried(query: QueryEvent): void {
     // Point queries are left out, unless one filter names several points: that is a list.
     if (query.rowKey !== undefined) return;
-    const shape = this.#shapeOf(query.filter ?? "");
+    const shape = this.shapeOf(query.filter);
     const key = `${tableOf(query)} ${shape}`;
     let counts = this.#shapes.get(key);
     if (counts === undefined) {
@@ -83,7 +83,8 @@ export class QueryShapes implements TrafficListener {
     return [...this.#shapes.values()].flatMap(judge);
   }
 
-  #shapeOf(filter: string): string {
+  /** A filter without its constants. */
+  shapeOf(filter = ""): string {
     let shape = this.#shapeOfFilter.get(filter);
     if (shape === undefined) {
       shape = filter.trim() === "" ? "" : shapeOf(parseFilter(filter));

@@ -22,14 +22,17 @@ export class Retries implements Rule {
 
   refused(refusal: Refusal): void {
     const { at, client, clientRequestId, code, path, status, verb } = refusal;
-    if (!isOneEntity(refusal) && clientRequestId === undefined) return;
-    if (!HOPELESS.has(status) && status < 500) return;
-    const id = isOneEntity(refusal) ? "" : clientRequestId;
+    const isHopeless = HOPELESS.has(status);
+    // What cannot succeed is no better under another id; a busy server may refuse different inserts in a row.
+    const isKnown = isHopeless || isOneEntity(refusal);
+    if (!isKnown && clientRequestId === undefined) return;
+    if (!isHopeless && status < 500) return;
+    const id = isKnown ? "" : clientRequestId;
     const key = [client, verb, path, code, id].join(" ");
     // For a first refusal: nothing came before it.
     const before = { refusal, at: Number.NEGATIVE_INFINITY, times: 0 };
     const request = getOrMake(this.#requests, key, () => before);
-    const within = HOPELESS.has(status) ? SAME_ATTEMPT_MS : SOON_MS;
+    const within = isHopeless ? SAME_ATTEMPT_MS : SOON_MS;
     if (at - request.at <= within) request.times++;
     request.at = at;
   }

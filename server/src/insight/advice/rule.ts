@@ -25,6 +25,7 @@ export const RULE_TITLES = {
   "hot-partition": "A partition's traffic is near the cloud's target",
   "append-only-keys": "New entities always go to one end of the table",
   "one-partition": "The whole table is one partition",
+  "many-partitions": "Related entities are spread over many small partitions",
   scan: "A query reads far more entities than it returns",
   "or-over-keys": "A filter with several keys is cheap here but a scan in the cloud",
   "wide-answers": "Large entities are returned without $select",
@@ -53,7 +54,8 @@ export interface Rule extends TrafficListener {
 
 /** Everything there is to judge, once the recording has been read. */
 export interface Observed extends RecordingEnd {
-  readonly events: number;
+  readonly queries: number;
+  readonly writes: number;
   readonly refusals: number;
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;

@@ -119,12 +119,13 @@ class WritesAfterReads {
     return this.exactAfter > 0;
   }
 
-  get all(): number {
-    return this.updates + (this.areForUpdates ? 0 : this.inserts);
-  }
-
-  get after(): number {
-    return this.updatesAfter + (this.areForUpdates ? 0 : this.insertsAfter);
+  /** By kind of write: how many there were, and how many of them came after a read. Each is judged alone. */
+  get kinds(): readonly { readonly after: number; readonly all: number }[] {
+    const { inserts, insertsAfter, updates, updatesAfter } = this;
+    const ofUpdates = { after: updatesAfter, all: updates };
+    if (this.areForUpdates) return [ofUpdates];
+    const ofInserts = { after: insertsAfter, all: inserts };
+    return [ofUpdates, ofInserts, { after: updatesAfter + insertsAfter, all: updates + inserts }];
   }
 }
 
@@ -134,12 +135,15 @@ export class ReadBeforeWrite implements Rule {
   readonly #reads = new Map<string, { readonly at: number; readonly turn: number }>();
   /** Number of operations, by client. */
   readonly #turns = new Map<string, number>();
+  /** Clients, by table, that have read an entity of it. What they wrote before that filled the table. */
+  readonly #readers = new Set<string>();
   readonly #tables = new Map<string, WritesAfterReads>();
 
   queried(query: QueryEvent): void {
     const { at, partitionKey = "", rowKey } = query;
     const turn = this.#turnOf(query);
     if (rowKey === undefined) return;
+    this.#readers.add(`${query.client} ${tableOf(query)}`);
     if (this.#reads.size >= CLIENT_READS_MAX) this.#reads.clear();
     this.#reads.set(entityOf(query, partitionKey, rowKey), { at, turn });
   }
@@ -152,6 +156,7 @@ export class ReadBeforeWrite implements Rule {
 
   wrote(write: WriteEvent): void {
     const turn = this.#turnOf(write);
+    if (!this.#readers.has(`${write.client} ${tableOf(write)}`)) return;
     for (const mutation of write.mutations) {
       const { condition, kind } = mutation;
       if (kind === "delete") continue;
@@ -183,8 +188,10 @@ export class ReadBeforeWrite implements Rule {
   }
 
   findings(): Finding[] {
-    return [...this.#tables].flatMap(([table, { after, all, example }]): Finding | [] => {
-      if (after < 5 || after < all / 2) return [];
+    return [...this.#tables].flatMap(([table, { example, kinds }]): Finding | [] => {
+      const found = kinds.findLast(({ after, all }) => after >= 5 && after >= all / 2);
+      if (found === undefined) return [];
+      const { after, all } = found;
       return {
         ...{ rule: "read-before-write", table, subject: "" },
         title: `${after} of ${all} writes were preceded by a read of the same entity`,
