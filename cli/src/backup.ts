@@ -1,58 +1,69 @@
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type BackupProgress, backUp } from "@rowhouse/server/backup";
-import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
+import { makeFolder } from "@rowhouse/server/engine/make-folder";
 import { type Command, InvalidArgumentError } from "commander";
-import { CLEAR_LINE } from "./clear-line.ts";
+import { copyData, isWhole } from "./copy-data.ts";
 import { openDataFolder } from "./inspect-data.ts";
 import { notEmpty } from "./not-empty.ts";
+
+interface BackupOptions {
+  readonly location: string;
+  readonly to?: string;
+  readonly keep?: number;
+}
 
 export function addBackupCommand(program: Command): void {
   program
     .command("backup")
     .description("copy a consistent snapshot of a data folder, even while it is being served")
     .argument(
-      "<target>",
+      "[target]",
       "the folder to create; its disk needs room for all live data",
       parseTarget,
     )
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
-    .action(async (target: string, { location }: { readonly location: string }) => {
+    .option(
+      "--to <folder>",
+      "instead of a target: a folder of backups, named by their time",
+      notEmpty,
+    )
+    .option("--keep <n>", "with --to: afterwards remove all but the newest n backups", parseKeep)
+    .action(async (target: string | undefined, options: BackupOptions) => {
+      const { location, to, keep } = options;
+      const folder = folderOf(target, options, new Date());
+      if (to !== undefined) makeFolder(to);
       const engine = await openDataFolder(location);
-      let interruption: Error | undefined;
-      for (const signal of ["SIGINT", "SIGTERM"] as const) {
-        process.once(signal, () => {
-          interruption = new Error(`interrupted by ${signal}; the partial backup was removed.`);
-        });
-      }
       try {
-        const contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
-        const show = process.stderr.isTTY ? progressOn(process.stderr) : () => {};
-        const onProgress = (progress: BackupProgress) => {
-          if (interruption) throw interruption;
-          show(progress);
-        };
-        const { damagedBlobs, damagedEntries, ...copied } = await backUp({
-          engine,
-          contents,
-          to: target,
-          onProgress,
-        }).finally(() => {
-          if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
-        });
-        process.stdout.write(`${target}: ${describe(copied)}\n`);
-        for (const blob of damagedBlobs) {
-          process.stdout.write(
-            `already damaged: the content of blob ${JSON.stringify(blob)} is missing or damaged\n`,
-          );
-        }
-        for (const entry of damagedEntries) {
-          process.stdout.write(`already damaged, and not in the copy: ${entry}\n`);
-        }
-        process.exitCode = damagedBlobs.length + damagedEntries.length > 0 ? 1 : 0;
+        const copied = await copyData(engine, folder);
+        // What is damaged is only in the older backups.
+        if (isWhole(copied) && to !== undefined && keep !== undefined) removeOld(to, keep);
+        process.exitCode = isWhole(copied) ? 0 : 1;
       } finally {
         await engine.close();
       }
     });
+}
+
+/** @throws Error if the words do not say where the backup goes */
+function folderOf(target: string | undefined, { to, keep }: BackupOptions, now: Date): string {
+  if (target !== undefined && to === undefined && keep === undefined) return target;
+  if (target === undefined && to !== undefined) return join(to, nameOf(now));
+  throw new Error("Name either the folder to create, or a folder of backups with --to.");
+}
+
+/** `rowhouse-20261128T161300Z`: names sort in the order of their times. */
+function nameOf(now: Date): string {
+  return `rowhouse-${now.toISOString().replace(/[-:]|\.\d+/g, "")}`;
+}
+
+const BACKUP_NAME = /^rowhouse-\d{8}T\d{6}Z$/;
+
+function removeOld(folder: string, keep: number): void {
+  const names = readdirSync(folder).filter((name) => BACKUP_NAME.test(name));
+  for (const name of names.sort().slice(0, -keep)) {
+    rmSync(join(folder, name), { recursive: true });
+    process.stdout.write(`removed ${join(folder, name)}\n`);
+  }
 }
 
 function parseTarget(text: string): string {
@@ -60,20 +71,7 @@ function parseTarget(text: string): string {
   throw new InvalidArgumentError("It must not be empty; name a folder that does not exist yet.");
 }
 
-const SHOW_EVERY_MS = 200;
-
-/** Shows progress in one line that is overwritten. */
-function progressOn(terminal: NodeJS.WriteStream): (progress: BackupProgress) => void {
-  let shownAt = 0;
-  return (progress) => {
-    const now = Date.now();
-    if (now - shownAt < SHOW_EVERY_MS) return;
-    shownAt = now;
-    terminal.write(CLEAR_LINE + describe(progress));
-  };
-}
-
-function describe({ entries, entryBytes, contents }: BackupProgress): string {
-  const megabytes = (entryBytes / 1e6).toFixed(1);
-  return `${entries} entries (${megabytes} MB) and ${contents} content files`;
+function parseKeep(text: string): number {
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("It must be a number from 1 to 999999.");
 }

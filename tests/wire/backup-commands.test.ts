@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { Key } from "@rowhouse/server/engine/engine";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { withFolder } from "../support/rowhouse-process.ts";
+
+const KEY: Key = { partition: Uint8Array.of(200), sort: Uint8Array.of(1) };
+
+async function write(path: string, value: string): Promise<void> {
+  const engine = await openLmdbEngine({ path });
+  const puts = [{ key: KEY, value: Buffer.from(value) }];
+  await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+  await engine.close();
+}
+
+async function read(path: string): Promise<string> {
+  const engine = await openLmdbEngine({ path });
+  const [entry] = await engine.get([KEY]);
+  const text = Buffer.from(entry?.value ?? []).toString("utf8");
+  await engine.close();
+  return text;
+}
+
+async function run(args: readonly string[], exitCode = 0): Promise<string> {
+  const command = new RowhouseCommand(args);
+  assert.equal(await command.exited, exitCode, command.stderr);
+  return command.stdout + command.stderr;
+}
+
+describe("Backups that an operator schedules", () => {
+  it("are named by their time, and only the newest are kept", () =>
+    withFolder(async (folder) => {
+      const [data, backups] = [join(folder, "data"), join(folder, "backups")];
+      await write(data, "first");
+      mkdirSync(join(backups, "rowhouse-20200101T000000Z"), { recursive: true });
+      mkdirSync(join(backups, "rowhouse-20210101T000000Z"));
+      mkdirSync(join(backups, "of somebody else"));
+      await run(["backup", "--location", data, "--to", backups, "--keep", "2"]);
+      const names = readdirSync(backups).sort();
+      assert.deepEqual(names.slice(0, 2), ["of somebody else", "rowhouse-20210101T000000Z"]);
+      assert.match(names[2]!, /^rowhouse-\d{8}T\d{6}Z$/);
+      assert.equal(names.length, 3);
+
+      const restored = join(folder, "restored");
+      await write(data, "second");
+      await run(["restore", join(backups, names[2]!), "--location", restored]);
+      assert.equal(await read(restored), "first");
+      const refusal = await run(["restore", join(backups, names[2]!), "--location", data], 2);
+      assert.match(refusal, /holds something already/);
+      assert.equal(await read(data), "second");
+    }));
+
+  it("need a place: a folder to create, or one of backups", async () => {
+    assert.match(
+      await run(["backup"], 2),
+      /Name either the folder to create, or a folder of backups/,
+    );
+    assert.match(await run(["backup", "one", "--to", "other"], 2), /Name either/);
+  });
+});
+
+describe("rowhouse compact", () => {
+  it("swaps a smaller folder in, keeps the old one, and finishes what a kill interrupted", () =>
+    withFolder(async (folder) => {
+      const data = join(folder, "data");
+      await write(data, "kept");
+      await run(["compact", "--location", data]);
+      assert.equal(await read(data), "kept");
+      assert.equal(await read(`${data}.before-compact`), "kept");
+      assert.match(await run(["compact", "--location", data], 2), /is left of an earlier run/);
+
+      renameSync(data, `${data}.compact`);
+      await run(["compact", "--location", data]);
+      assert.equal(await read(data), "kept");
+      assert.ok(!existsSync(`${data}.compact`));
+    }));
+
+  it("refuses a folder that is being served", () =>
+    withFolder(async (folder) => {
+      const data = join(folder, "data");
+      const server = new RowhouseCommand(["--location", data, "--tableOnly", "--tablePort", "0"]);
+      await server.until(/Table service is successfully/);
+      assert.match(await run(["compact", "--location", data], 2), /is being served/);
+      server.signal("SIGTERM");
+      assert.equal(await server.exited, 0);
+      assert.ok(!existsSync(`${data}.compact`));
+    }));
+});
