@@ -6,6 +6,7 @@ import { addBackupCommand } from "./backup.ts";
 import { addCompactCommand } from "./compact.ts";
 import { addConnectionStringCommand } from "./connection-string.ts";
 import { addCopyCommand } from "./copy.ts";
+import { emulatorName, serveArguments } from "./emulator-names.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addExportCommand } from "./export.ts";
@@ -20,6 +21,13 @@ import { addRestoreCommand } from "./restore.ts";
 import { addServeCommand } from "./serve.ts";
 import { addVerifyCommand } from "./verify.ts";
 import { packageVersion } from "./version.ts";
+
+const emulated = emulatorName();
+if (emulated !== undefined) {
+  const { args, warnings } = serveArguments(emulated, process.argv.slice(2));
+  process.argv.splice(2, process.argv.length, ...args);
+  for (const warning of warnings) process.stderr.write(`${emulated}: ${warning}\n`);
+}
 
 const program = new Command("rowhouse")
   .description("a table store that speaks the Azure Table, Queue and Blob protocols")

@@ -9,6 +9,7 @@ import type { Account } from "@rowhouse/server/wire/account";
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import { connectionString } from "./connection-string.ts";
+import { emulatorName, memoryLine } from "./emulator-names.ts";
 import { failWith } from "./fail-with.ts";
 import { messageOf } from "./message-of.ts";
 import { reportOf } from "./report.ts";
@@ -103,7 +104,10 @@ async function startOrFork(
   if (!isWorker()) {
     const facts = startFacts(options, settings.accounts);
     log.info(facts, "Rowhouse is starting");
-    say(`Rowhouse ${facts.version} is starting; its data is in ${facts.data}`);
+    // A module compares the emulator's first line.
+    if (emulatorName() === undefined)
+      say(`Rowhouse ${facts.version} is starting; its data is in ${facts.data}`);
+    else if (options.inMemoryPersistence) say(memoryLine(options.extentMemoryLimit));
     for (const line of startLines(options)) say(line);
   }
   if (options.workers > 1 && !isWorker()) {

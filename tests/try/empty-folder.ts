@@ -4,7 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { type PackedPackage, packPackages } from "../../tools/release/npm-packages.ts";
+import {
+  type PackedPackage,
+  packPackages,
+  stageRowhouse,
+} from "../../tools/release/npm-packages.ts";
 
 /** Whether what needs more than npm, or more than a minute, is tried as well: `npm run try`. */
 export const TRIES_ALL = process.env.TRY === "long";
@@ -47,6 +51,13 @@ export interface Packed {
   readonly rowhouse: PackedPackage;
   readonly patterns: PackedPackage;
   remove(): void;
+}
+
+/** The package of the command, staged as a release does, where the repository's packages are found. */
+export async function packRowhouse(): Promise<{ readonly stage: string; remove(): void }> {
+  const folder = fileURLToPath(new URL(`../../.build/try-${process.pid}`, import.meta.url));
+  const stage = await stageRowhouse(folder);
+  return { stage, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
 /** Packs the packages as a release does. */

@@ -30,7 +30,8 @@ export interface PackedPackage {
   readonly tarball: string;
 }
 
-async function stageRowhouse(folder: string): Promise<string> {
+/** @returns the folder that is packed */
+export async function stageRowhouse(folder: string): Promise<string> {
   const stage = emptied(join(folder, "stage", "rowhouse"));
   const dist = join(stage, "dist");
   const testing = "cli/src/testing.ts";

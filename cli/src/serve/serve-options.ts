@@ -37,6 +37,8 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly disableProductStyleUrl?: true;
   readonly forbidPublicAccess?: true;
   readonly skipDateCheck?: true;
+  /** In megabytes, as given; only repeated to callers that wait for it. */
+  readonly extentMemoryLimit?: string;
 }
 
 /** Every flag of `rowhouse serve`. Those of the emulator keep their names and meaning. */
