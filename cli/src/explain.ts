@@ -9,7 +9,7 @@ import type { Plan } from "@rowhouse/server/query/plan";
 import { planQuery } from "@rowhouse/server/query/planner";
 import { checkTableName } from "@rowhouse/server/table/table-name";
 import type { Command } from "commander";
-import { fetchSigned, type SignedAnswer } from "./explain-request.ts";
+import { fetchSigned, messageIn, type SignedAnswer } from "./explain-request.ts";
 
 export interface ExplainOptions {
   readonly table: string;
@@ -124,25 +124,6 @@ async function ask(
     more: answer.headers.has("x-ms-continuation-nextpartitionkey"),
     error: answer.status < 300 ? undefined : messageIn(answer.body),
   };
-}
-
-/** The message in a JSON or XML error body; the start of any other body. */
-function messageIn(body: string): string {
-  const [, json, xml] = /"value":("(?:[^"\\]|\\.)*")|<Message>([^<]*)/.exec(body) ?? [];
-  const message = json === undefined ? (xml ?? body) : unquoted(json);
-  const [line = ""] = message.split("\n");
-  return line.length <= MESSAGE_LENGTH_MAX ? line : `${line.slice(0, MESSAGE_LENGTH_MAX)}...`;
-}
-
-/** A page of HTML can be one long line. */
-const MESSAGE_LENGTH_MAX = 1000;
-
-function unquoted(json: string): string {
-  try {
-    return String(JSON.parse(json));
-  } catch {
-    return json;
-  }
 }
 
 function checkName(table: string): void {

@@ -19,6 +19,7 @@ export class FaultyEngine implements Engine {
   readonly name = "faulty";
   readonly #inner = new MemoryEngine();
   readonly keyBytesMax = this.#inner.keyBytesMax;
+  readonly hasFreePremises = true;
   /** The error of every read, or every commit, from now on. */
   readFault: Fault | undefined;
   commitFault: Fault | undefined;

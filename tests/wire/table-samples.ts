@@ -53,6 +53,16 @@ const createTable: Sample = {
   },
 };
 const XML = { "Content-Type": "application/xml" };
+const OWNER: Rights = { bearer: "hidden" };
+const FROM_START = '{"over":"entities","partitionKey":"","rowKey":""}';
+const createIndex: Sample = {
+  method: "PUT",
+  path: "/_rowhouse/indexes/I{id}",
+  body: '{"table":"T{id}","key":"a:String"}',
+  before: createTable,
+  writes: true,
+  rights: OWNER,
+};
 const ACL: Pick<Sample, "path" | "withoutTable" | "rights"> = {
   path: "/People?comp=acl",
   withoutTable: "TableNotFound",
@@ -145,6 +155,25 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     body: "<SignedIdentifiers />",
     writes: true,
   },
+  ListIndexes: { method: "GET", path: "/_rowhouse/indexes", writes: false, rights: OWNER },
+  GetIndex: {
+    method: "GET",
+    path: "/_rowhouse/indexes/I{id}",
+    before: createIndex,
+    writes: false,
+    rights: OWNER,
+  },
+  CreateIndex: createIndex,
+  DropIndex: {
+    method: "DELETE",
+    path: "/_rowhouse/indexes/I{id}",
+    before: createIndex,
+    writes: true,
+    rights: OWNER,
+  },
+  VerifyIndex: { ...ofIndex("verify"), body: FROM_START },
+  RepairIndex: { ...ofIndex("repair"), body: FROM_START },
+  DetachIndex: ofIndex("detach"),
   GetTableServiceProperties: {
     method: "GET",
     path: PROPERTIES,
@@ -170,12 +199,22 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   GetMetadata: { method: "GET", path: "/$metadata", writes: false, rights: LIST },
 };
 
+function ofIndex(comp: string): Sample {
+  return {
+    method: "POST",
+    path: `/_rowhouse/indexes/I{id}?comp=${comp}`,
+    before: createIndex,
+    writes: true,
+    rights: OWNER,
+  };
+}
+
 /** A sample with its `{id}` filled in. */
 export interface Drawn {
   readonly method: string;
   readonly path: string;
   readonly call: Call;
-  /** Sends the request for what must exist. */
+  /** Sends the requests for what must exist. */
   prepare(wire: TableWire): Promise<void>;
 }
 
@@ -187,10 +226,13 @@ export function draw(sample: Sample): Drawn {
   return {
     ...filled,
     async prepare(wire) {
-      if (sample.before === undefined) return;
-      const { method, path, call } = fill(sample.before, id);
-      const answer = await wire.send(method, path, call);
-      if (answer.status >= 300) throw new Error(String(answer));
+      const needed: Sample[] = [];
+      for (let each = sample.before; each; each = each.before) needed.unshift(each);
+      for (const each of needed) {
+        const { method, path, call } = fill(each, id);
+        const answer = await wire.send(method, path, call);
+        if (answer.status >= 300) throw new Error(String(answer));
+      }
     },
   };
 }

@@ -177,7 +177,9 @@ export class TableConnection {
       url.search = query === "" ? credential.query : `${query}&${credential.query}`;
     } else {
       url.search = query;
-      const text = `${headers["x-ms-date"]}\n/${account}${url.pathname}`;
+      const comp = url.searchParams.get("comp");
+      const resource = `/${account}${url.pathname}${comp === null ? "" : `?comp=${comp}`}`;
+      const text = `${headers["x-ms-date"]}\n${resource}`;
       const hash = createHmac("sha256", credential.key).update(text, "utf8").digest("base64");
       headers.Authorization = `SharedKeyLite ${account}:${hash}`;
     }

@@ -4,7 +4,7 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import { eachBounded } from "../each-bounded.ts";
 import { Contention, LOST } from "../engine/contention.ts";
-import type { Engine, Entry, Key } from "../engine/engine.ts";
+import type { Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import {
   copyKey,
   encodeId,
@@ -45,6 +45,9 @@ export interface CatalogPage {
   /** The time at which the page ends wherever it is, by the catalog's clock. Default: never. */
   readonly deadline?: number;
 }
+
+/** What becomes of a name in `Catalog.revise`. A value creates the name if it is absent. */
+export type Revision<Value> = "keep" | "remove" | { readonly value: Value };
 
 const COUNTER_SORT = Uint8Array.of(0x01);
 const NAME_PREFIX = Uint8Array.of(0x02);
@@ -200,6 +203,67 @@ export class Catalog<Value> {
         frees: true,
       });
       return result.committed ? { ...named, id, version: result.versions[0]! } : LOST;
+    });
+  }
+
+  /**
+   * Changes several names in one commit: all or nothing.
+   * @param decide what becomes of each name as it is now, undefined where it is absent; in the order of `names`. Called
+   *   again if any of them has changed in the meantime; may throw
+   * @returns the names as they are then; undefined where `decide` returned nothing
+   */
+  revise(
+    account: string,
+    names: readonly string[],
+    decide: (
+      found: readonly (Named<Value> | undefined)[],
+      nextId: number,
+    ) => readonly Revision<Value>[] | undefined,
+  ): Promise<readonly (Named<Value> | undefined)[] | undefined> {
+    const counterKey = this.#counterKey(account);
+    const keys = names.map((name) => this.#key(account, name));
+    return this.#contention.inTurn(nextId(account), async () => {
+      const entries = await this.#engine.get([counterKey, ...keys]);
+      const counter = entries.shift();
+      const found = entries.map((entry) => entry && read<Value>(entry));
+      const firstId = counter ? readJson<number>(counter) : 0;
+      const revisions = decide(found, firstId);
+      if (!revisions) return undefined;
+      const puts: Put[] = [];
+      const deletes: Key[] = [];
+      let id = firstId;
+      const become = revisions.map((revision, index) => {
+        const named = found[index];
+        const key = keys[index]!;
+        if (revision === "keep") return named;
+        if (revision === "remove") {
+          assert(named, "Only a name that exists can be removed.");
+          puts.push({ key: this.#removedKey(account, named.id), value: json(named.id) });
+          deletes.push(key);
+          return undefined;
+        }
+        const own = named ?? { name: names[index]!, id: id++, key };
+        const revised = { name: own.name, id: own.id, value: revision.value };
+        puts.push({ key, value: json(revised) });
+        return { ...revised, key, at: puts.length - 1 };
+      });
+      if (id !== firstId) puts.push({ key: counterKey, value: json(id) });
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [
+          { key: counterKey, expected: counter?.version ?? "absent" },
+          ...keys.map((key, index): Check => {
+            return { key, expected: found[index]?.version ?? "absent" };
+          }),
+        ],
+        puts,
+        deletes,
+        ...(deletes.length > 0 && { frees: true }),
+      });
+      if (!result.committed) return LOST;
+      return become.map((named) =>
+        named && "at" in named ? { ...named, version: result.versions[named.at]! } : named,
+      );
     });
   }
 

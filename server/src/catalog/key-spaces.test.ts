@@ -17,6 +17,7 @@ it("The first bytes of partitions are those of stored data", () => {
     processes: 0x02,
     tableCatalog: 0x10,
     entities: 0x11,
+    indexBuilds: 0x12,
     queueCatalog: 0x20,
     messages: 0x21,
     blobCatalog: 0x30,

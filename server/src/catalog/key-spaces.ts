@@ -11,6 +11,8 @@ export const KEY_SPACES = {
   tableCatalog: 0x10,
   /** Then account id, table id, partition key; sort: row key. */
   entities: 0x11,
+  /** Then the account id; sort: the id of an index table. How far its building has come. */
+  indexBuilds: 0x12,
   queueCatalog: 0x20,
   messages: 0x21,
   blobCatalog: 0x30,

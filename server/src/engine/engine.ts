@@ -27,6 +27,12 @@ export interface Engine {
   readonly path?: string;
 
   /**
+   * Whether a premise costs next to nothing, as it does where writes that share a flush look it up once. Elsewhere it
+   * costs as much as a check.
+   */
+  readonly hasFreePremises?: true;
+
+  /**
    * A version for the next commit: microseconds since 1970, larger than every version this engine object has
    * issued, seen at open, or returned from `get`. Never repeats; fits a double until the year 2255.
    */
@@ -92,9 +98,10 @@ export interface Engine {
   /**
    * Commits the result of applying `change` to the value under `key`, with no other commit in between.
    * Engines that cannot run code inside a commit omit it; callers then use `get` and a checked `commit`.
+   * @returns undefined if the premise does not hold: nothing happened
    * @throws what `change` throws (nothing happened), and what `commit` throws.
    */
-  update?(key: Key, change: Change): Promise<Updated>;
+  update?(key: Key, change: Change, premise?: Premise): Promise<Updated | undefined>;
 
   /** Gives older values their checksums. Engines that have none without checksums omit it. */
   readonly sealing?: Sealing;
@@ -188,6 +195,8 @@ export interface AtomicWrite {
   readonly version: number;
   /** What each key must be now: absent, present, or at one version. */
   readonly checks: readonly Check[];
+  /** Must hold as well. */
+  readonly premise?: Premise | undefined;
   /** At most one put or delete per key: `assertDisjoint`. */
   readonly puts: readonly Put[];
   /** Deleting an absent key is allowed and does nothing. */
@@ -202,6 +211,15 @@ export interface AtomicWrite {
 export interface Check {
   readonly key: Key;
   readonly expected: "absent" | "present" | number;
+}
+
+/**
+ * The version that a key must have which many writes depend on and few change, such as the entry of their table. A
+ * write with a premise neither puts nor deletes the key of any premise.
+ */
+export interface Premise {
+  readonly key: Key;
+  readonly version: number;
 }
 
 export interface Put {
@@ -221,10 +239,12 @@ export interface Updated {
   readonly value: Uint8Array;
 }
 
+export const PREMISE_FAILED = -1;
+
 export type CommitResult =
   /** One version for each put, in order: `write.version` unless it had to be raised. */
   | { readonly committed: true; readonly versions: readonly number[] }
-  /** Index of the first check, in the order given, that does not hold. */
+  /** Index of the first check, in the order given, that does not hold; `PREMISE_FAILED` for the premise. If both fail, either. */
   | { readonly committed: false; readonly failedCheck: number };
 
 /**

@@ -10,6 +10,8 @@ import {
   type Entry,
   type Key,
   type KeyRange,
+  PREMISE_FAILED,
+  type Premise,
   type ScanEnd,
   type Updated,
   type Visit,
@@ -47,6 +49,7 @@ interface Leaf {
 export class MemoryEngine implements Engine {
   readonly name = "memory";
   readonly keyBytesMax = KEY_BYTES_MAX;
+  readonly hasFreePremises = true;
   readonly #versions: VersionClock;
   readonly #byKey = new Map<string, Stored>();
   #leaves: Leaf[] = [];
@@ -95,8 +98,9 @@ export class MemoryEngine implements Engine {
     }
   }
 
-  async update(key: Key, change: Change): Promise<Updated> {
+  async update(key: Key, change: Change, premise?: Premise): Promise<Updated | undefined> {
     this.#assertOpen();
+    if (premise && !this.#isTrue(premise)) return undefined;
     const flat = this.#flat(key);
     const stored = this.#byKey.get(flat);
     const version = this.#versions.nextAbove(stored?.version ?? 0);
@@ -119,6 +123,9 @@ export class MemoryEngine implements Engine {
     const put = write.puts.map(({ key }) => this.#flat(key));
     const deleted = write.deletes.map((key) => this.#flat(key));
 
+    if (write.premise && !this.#isTrue(write.premise)) {
+      return { committed: false, failedCheck: PREMISE_FAILED };
+    }
     const failedCheck = write.checks.findIndex(
       (check, index) => !holds(check, this.#byKey.get(checked[index]!)?.version),
     );
@@ -134,6 +141,10 @@ export class MemoryEngine implements Engine {
     });
     for (const flat of deleted) this.#delete(flat);
     return { committed: true, versions };
+  }
+
+  #isTrue({ key, version }: Premise): boolean {
+    return this.#byKey.get(this.#flat(key))?.version === version;
   }
 
   #put(stored: Stored): void {

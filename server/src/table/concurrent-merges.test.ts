@@ -9,9 +9,10 @@ import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import { systemClock } from "../clock.ts";
 import { type LmdbEngine, openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
-import { EntityStore, type TableValue } from "./entity-store.ts";
+import { EntityStore } from "./entity-store.ts";
 import type { CommitOutcome, Mutation } from "./mutation.ts";
 import { RecordView } from "./record-view.ts";
+import type { TableValue } from "./table-value.ts";
 
 describe("an entity store over LMDB", () => {
   it("commits concurrent merges with one flush, including those of the same entity", () =>

@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseConditions } from "./conditions.ts";
+import { keptByServer } from "./entity-store.ts";
 import {
   ODATA_HEADERS,
   type TableAddress,
@@ -9,7 +10,7 @@ import {
 
 /**
  * Delete Table. Fails with ResourceNotFound (404). The name can be reused immediately, where Azure
- * takes forty seconds; the entities are freed in the background.
+ * takes forty seconds; the entities are freed in the background. Its indexes go with it.
  */
 export const deleteTable: TableOperation<TableAddress, void> = {
   name: "DeleteTable",
@@ -21,8 +22,8 @@ export const deleteTable: TableOperation<TableAddress, void> = {
     return tableAddressOf(request);
   },
 
-  async run({ catalog, reaper }, { account, table }) {
-    const removed = await catalog.remove(account, table);
+  async run({ indexes, reaper }, { account, table }) {
+    const removed = await indexes.catalog.removeTable(account, table, keptByServer);
     if (!removed) throw new ServiceError("ResourceNotFound");
     reaper.wake();
   },

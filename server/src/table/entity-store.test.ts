@@ -11,10 +11,11 @@ import { CALL_MS_MAX, type Engine, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { planQuery } from "../query/planner.ts";
 import { recordEtag, recordTimestamp } from "./entity-record.ts";
-import { EntityStore, type TableValue } from "./entity-store.ts";
+import { EntityStore } from "./entity-store.ts";
 import type { CommitOutcome, Mutation } from "./mutation.ts";
 import { PageReader } from "./page-reader.ts";
 import type { RecordView } from "./record-view.ts";
+import type { TableValue } from "./table-value.ts";
 
 describe("The table of a read", () => {
   it("is read along with a point read only after a write, or if the entity is missing", async () => {

@@ -1,25 +1,24 @@
-import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import { Contention, LOST } from "../engine/contention.ts";
-import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
+import { type Attempt, Contention, LOST } from "../engine/contention.ts";
+import type { AtomicWrite, Check, Engine, Entry, Key, Premise, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordOf, recordTimestamp } from "./entity-record.ts";
+import { addEntryChanges, type OpenIndex, openIndex } from "./indexes/open-index.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
-
-/** The value of a table in the catalog. */
-export interface TableValue {
-  readonly policies: readonly AccessPolicy[];
-}
+import type { TableValue } from "./table-value.ts";
 
 /** A table opened for reads and writes: its catalog entry and the prefix of its keys. */
 export interface OpenTable {
   readonly named: Named<TableValue>;
   readonly prefix: Uint8Array;
+  readonly indexes: readonly OpenIndex[];
+  /** That its catalog entry is unchanged. */
+  readonly premise: Premise;
   /** The engine's newest commit when `named` was last confirmed. */
   foundAt: number | undefined;
 }
@@ -28,6 +27,9 @@ export interface OpenTable {
  * Maps entities to engine keys. Every read and write includes the table's catalog entry, so that
  * the removal of a table by another process is noticed in the same snapshot and no operation needs
  * two round trips.
+ *
+ * The entries of a table's indexes change in the commit of their entity, on the premise that the catalog entry, which
+ * lists the indexes, is the one that was read. Such a commit reads the entity first, whatever the mutation is.
  */
 export class EntityStore {
   readonly #engine: Engine;
@@ -67,6 +69,14 @@ export class EntityStore {
     return whenReady(this.#find(account, name), (table) => {
       if (table?.named.id !== opened.named.id) throw new ServiceError("TableNotFound");
     });
+  }
+
+  /** Whether an opened table has neither been removed nor changed: its indexes are as they were. */
+  isUnchanged(account: string, name: string, opened: OpenTable): Awaitable<boolean> {
+    return whenReady(
+      this.#find(account, name),
+      (table) => table?.named.version === opened.named.version,
+    );
   }
 
   /** The table as it is now. Not read again until something was committed: at most once per group commit. */
@@ -129,22 +139,50 @@ export class EntityStore {
     if (mutations.length > 1 || first.kind !== "merge" || isExact(first)) {
       return this.#contention.settle(partition, attempt);
     }
-    if (this.#engine.update) return this.#merge(account, name, first);
-    return this.#contention.inTurn(`${partition}/${first.rowKey}`, attempt);
+    return this.#commitMerge(account, name, first, `${partition}/${first.rowKey}`, attempt);
   }
 
-  /** Runs inside the engine's commit, so it never conflicts, and shares a flush with concurrent writes. */
-  async #merge(account: string, name: string, mutation: Mutation): Promise<CommitOutcome> {
+  async #commitMerge(
+    account: string,
+    name: string,
+    mutation: Mutation,
+    turn: string,
+    attempt: Attempt<CommitOutcome>,
+  ): Promise<CommitOutcome> {
+    let outcome: CommitOutcome | "indexed" | typeof LOST = "indexed";
+    if (this.#engine.update) {
+      do outcome = await this.#merge(account, name, mutation);
+      while (outcome === LOST);
+    }
+    return outcome === "indexed" ? this.#contention.inTurn(turn, attempt) : outcome;
+  }
+
+  /**
+   * Runs inside the engine's commit, so it never conflicts, and shares a flush with concurrent writes. Not for tables
+   * with indexes: what changes in them depends on the entity as it is, which must be known before the commit.
+   */
+  async #merge(
+    account: string,
+    name: string,
+    mutation: Mutation,
+  ): Promise<CommitOutcome | "indexed" | typeof LOST> {
     const { partitionKey, rowKey } = mutation;
     try {
       const opening = this.openTable(account, name);
-      const { prefix } = opening instanceof Promise ? await opening : opening;
-      const key = entityKey(prefix, partitionKey, rowKey);
-      const { value } = await this.#engine.update!(key, (current, version) => {
+      const table = opening instanceof Promise ? await opening : opening;
+      if (isKeptByServer(table)) return refused(0, keptByServer());
+      if (table.indexes.length > 0) return "indexed";
+      const key = entityKey(table.prefix, partitionKey, rowKey);
+      const change = (current: Uint8Array | undefined, version: number) => {
         if (!current && mutation.ifMatch) throw new ServiceError("ResourceNotFound");
         return merged(mutation, current, version);
-      });
-      return { committed: true, stored: [{ partitionKey, rowKey, record: value }] };
+      };
+      const updated = await this.#engine.update!(key, change, this.#premiseOf(table));
+      if (!updated) return LOST;
+      return {
+        committed: true,
+        stored: [{ partitionKey, rowKey, record: updated.value }],
+      };
     } catch (error) {
       if (error instanceof ServiceError) return refused(0, error);
       throw error;
@@ -163,20 +201,25 @@ export class EntityStore {
     complete: boolean,
   ): Promise<CommitOutcome | typeof LOST> {
     const remembered = this.#catalog.remembered(account, name);
-    const isReading = complete || mutations.some(needsCurrent);
+    const isIndexed = (remembered?.value.indexes?.length ?? 0) > 0;
+    const needs = isIndexed ? dependsOnCurrent : needsCurrent;
+    const isReading = complete || mutations.some(needs);
     // If entities are read, the table's catalog entry is read with them, in the same round trip.
     const finding =
       isReading && remembered ? this.#open(account, remembered) : this.#find(account, name);
     // An in-process engine has answered already; `await` would cost a turn of the microtask queue.
     const table = finding instanceof Promise ? await finding : finding;
     if (!table) return refused(0, new ServiceError("TableNotFound"));
-    const { named, prefix } = table;
+    const { named, prefix, indexes } = table;
+    if (isKeptByServer(table)) return refused(0, keptByServer());
+    // It got its first index since: now the mutations depend on entities that were not to be read.
+    if (indexes.length > 0 !== isIndexed && !complete) return LOST;
     const keys = entityKeys(prefix, mutations);
     let found: readonly (Entry | undefined)[] = [];
     if (isReading) {
       const wanted = [named.key];
       for (let i = 0; i < keys.length; i++) {
-        if (complete || needsCurrent(mutations[i]!)) wanted.push(keys[i]!);
+        if (complete || needs(mutations[i]!)) wanted.push(keys[i]!);
       }
       const read = this.#engine.get(wanted);
       found = read instanceof Promise ? await read : read;
@@ -185,23 +228,33 @@ export class EntityStore {
         return LOST;
       }
     }
-    const write = new TransactionWrite(this.#engine.nextVersion());
-    const refusal = write.addAll(mutations, keys, found, complete);
+    const write = new TransactionWrite(this.#engine.nextVersion(), this.#premiseOf(table));
+    const isKnown = complete ? () => true : needs;
+    const refusal = write.addAll(mutations, keys, found, isKnown);
     if (refusal) {
       if (complete || mutations.length === 1) return refusal;
       return LOST;
     }
+    if (indexes.length > 0) write.addEntries(indexes, mutations, found, isKnown);
     const result = await this.#engine.commit(write);
     if (!result.committed) return LOST;
     return { committed: true, stored: write.stored(mutations, result.versions) };
   }
 
+  /** Undefined where a premise costs something and guards nothing. */
+  #premiseOf({ indexes, premise }: OpenTable): Premise | undefined {
+    return indexes.length > 0 || this.#engine.hasFreePremises ? premise : undefined;
+  }
+
   #open(account: string, named: Named<TableValue>): OpenTable {
     let open = opened.get(named);
     if (!open) {
+      const accountId = this.#catalog.accountId(account);
       open = {
         named,
-        prefix: tablePrefix(this.#catalog.accountId(account), named.id),
+        prefix: tablePrefix(accountId, named.id),
+        indexes: (named.value.indexes ?? []).map((index) => openIndex(accountId, index)),
+        premise: { key: named.key, version: named.version },
         foundAt: undefined,
       };
       opened.set(named, open);
@@ -222,35 +275,54 @@ const opened = new WeakMap<Named<TableValue>, OpenTable>();
 /** An engine write under construction. */
 class TransactionWrite implements AtomicWrite {
   readonly version: number;
+  readonly premise: Premise | undefined;
   readonly checks: Check[] = [];
   readonly puts: Put[] = [];
   readonly deletes: Key[] = [];
 
-  constructor(version: number) {
+  constructor(version: number, premise: Premise | undefined) {
     this.version = version;
+    this.premise = premise;
   }
 
   /**
    * Adds mutations up to the first that cannot be applied. After the table's own entry, `found`
-   * holds the entries of all mutations if `complete`, otherwise of those for which `needsCurrent`
-   * is true.
+   * holds the entries of the mutations for which `isKnown` is true.
    */
   addAll(
     mutations: readonly Mutation[],
     keys: readonly Key[],
     found: readonly (Entry | undefined)[],
-    complete: boolean,
+    isKnown: (mutation: Mutation) => boolean,
   ): CommitOutcome | undefined {
     let next = 1;
     for (let i = 0; i < mutations.length; i++) {
       const mutation = mutations[i]!;
-      const error =
-        complete || needsCurrent(mutation)
-          ? this.#addKnown(mutation, keys[i]!, found[next++])
-          : this.#addUnseen(mutation, keys[i]!);
+      const error = isKnown(mutation)
+        ? this.#addKnown(mutation, keys[i]!, found[next++])
+        : this.#addUnseen(mutation, keys[i]!);
       if (error) return refused(i, error);
     }
     return undefined;
+  }
+
+  /**
+   * Adds what changes in the indexes, behind all else, so that checks and their puts have the same place. A mutation
+   * whose entity was not read is an insert: there was none.
+   */
+  addEntries(
+    indexes: readonly OpenIndex[],
+    mutations: readonly Mutation[],
+    found: readonly (Entry | undefined)[],
+    isKnown: (mutation: Mutation) => boolean,
+  ): void {
+    let next = 1;
+    let put = 0;
+    for (const mutation of mutations) {
+      const before = isKnown(mutation) ? found[next++]?.value : undefined;
+      const after = mutation.kind === "delete" ? undefined : this.puts[put++]!.value;
+      addEntryChanges(this, indexes, before, after, this.version);
+    }
   }
 
   /** The entities after the commit, with the versions that the engine gave the puts. */
@@ -326,6 +398,23 @@ function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | und
 function needsCurrent(mutation: Mutation): boolean {
   return mutation.kind === "merge" || isExact(mutation);
 }
+
+/** Whether what changes in the indexes of the table depends on the entity. */
+function dependsOnCurrent(mutation: Mutation): boolean {
+  return mutation.kind !== "insert";
+}
+
+function isKeptByServer({ named }: OpenTable): boolean {
+  return named.value.indexOf !== undefined;
+}
+
+/** The answer to every write to the table of an index. No client library retries it. */
+export function keptByServer(): ServiceError {
+  return new ServiceError("AuthorizationPermissionMismatch", { message: KEPT_BY_SERVER });
+}
+
+const KEPT_BY_SERVER =
+  "This table is an index kept by the server. It is written with the table it indexes; drop it with `rowhouse index drop`.";
 
 function isExact(mutation: Mutation): boolean {
   return mutation.ifMatch !== undefined && mutation.ifMatch !== "*";

@@ -11,7 +11,9 @@ export type TableResource =
   | "entity" // `/t(PartitionKey='p',RowKey='r')`
   | "below table" // `/t/Tables`, `/t/u(PartitionKey='p',RowKey='r')`
   | "batch" // `/$batch`
-  | "metadata"; // `/$metadata`
+  | "metadata" // `/$metadata`
+  | "indexes" // `/_rowhouse/indexes`
+  | "index"; // `/_rowhouse/indexes/i`
 
 type TableLocation = Location<TableResource>;
 
@@ -32,6 +34,7 @@ export function locateTable(servicePath: string): TableLocation {
   const open = path.indexOf("(");
   const end = open >= 0 ? open : path.length - (path.endsWith("/") ? 1 : 0);
   const name = path.slice(1, end);
+  if (name.startsWith(OWN_PREFIX)) return locateIndex(path);
   if (name === "" || name.includes("/")) return locateBelowTable(path);
   if (open < 0 && name.startsWith("$")) {
     if (name === "$batch") return BATCH;
@@ -62,6 +65,15 @@ function locateBelowTable(path: string): TableLocation {
   const table = /^\/([^/$(]+)\/[^/$(][^/]*\/?$/.exec(path)?.[1];
   if (table === undefined) throw refuseSegments(path);
   return { resource: "below table", name: table };
+}
+
+/** Ours: no table's name begins with an underscore. */
+const OWN_PREFIX = "_rowhouse/";
+
+function locateIndex(path: string): TableLocation {
+  const [, name] = /^\/_rowhouse\/indexes(?:\/([^/]*))?\/?$/.exec(path) ?? [undefined, null];
+  if (name === null) throw new ServiceError("InvalidUri");
+  return name ? { resource: "index", name } : { resource: "indexes", name: "" };
 }
 
 function refuseSegments(path: string): ServiceError {

@@ -6,10 +6,12 @@ import type { Service } from "../http/service.ts";
 import { type Insight, NO_INSIGHT } from "../insight/insight.ts";
 import type { Gate } from "../wire/gate.ts";
 import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
-import { EntityStore, type TableValue } from "./entity-store.ts";
+import { EntityStore } from "./entity-store.ts";
+import { openIndexes } from "./indexes/open-indexes.ts";
 import { tablePrefix } from "./table-keys.ts";
 import type { TableContext } from "./table-operation.ts";
 import { tableService } from "./table-service.ts";
+import type { TableValue } from "./table-value.ts";
 
 export interface TableServiceOptions extends Foundation {
   /** Default: none. */
@@ -33,6 +35,7 @@ export function openTableService(options: TableServiceOptions): OpenTableService
     contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
   });
   const entities = new EntityStore(engine, catalog, clock);
-  const context = { engine, clock, catalog, entities, properties, reaper, insight, gate };
-  return { service: tableService(context), background: [reaper] };
+  const indexes = openIndexes(options, catalog, reaper);
+  const context = { engine, clock, catalog, entities, indexes, properties, reaper, insight, gate };
+  return { service: tableService(context), background: [reaper, indexes.builder] };
 }

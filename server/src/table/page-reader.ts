@@ -13,6 +13,7 @@ import type { QueryCost } from "../insight/insight.ts";
 import type { KeyPosition, KeyRead, Plan } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
 import { recordOf } from "./entity-record.ts";
+import type { IndexSource } from "./indexes/index-source.ts";
 import { RecordView } from "./record-view.ts";
 import { entityKey, positionKey } from "./table-keys.ts";
 
@@ -29,6 +30,8 @@ export interface PageRequest {
   readonly deadline: number;
   /** Called for each entity of the page; the view is valid only during the call. */
   readonly take: (view: RecordView) => void;
+  /** Finds the entities of the plan through indexes instead of by its reads. Default: none. */
+  readonly source?: IndexSource | undefined;
   /** Whether the page shall end before the next entity. Default: no. */
   readonly isFull?: () => boolean;
 }
@@ -54,6 +57,9 @@ const ENTITIES_PER_CLOCK_LOOK = 128;
  * After filling the page, the reader looks for one more entity, to know whether to return a
  * continuation. That entity is not tested against the filter: finding the next match could mean
  * reading to the end of the table.
+ *
+ * With a source, entities come from there until the page is full. The look for one more is a scan all the same, so
+ * pages and continuations are those of a scan.
  */
 export class PageReader {
   readonly #engine: Engine;
@@ -61,6 +67,9 @@ export class PageReader {
   readonly #request: PageRequest;
   readonly #view = new RecordView();
   readonly #wanted: WantedSorts | undefined;
+  #source: IndexSource | undefined;
+  /** What is left to read once the source is done with: those of the plan, from where the source ended. */
+  #reads: readonly KeyRead[];
   #readIndex = 0;
   #next: EntityContinuation | undefined;
   #entitiesRead = 0;
@@ -79,6 +88,8 @@ export class PageReader {
     this.#clock = clock;
     this.#request = request;
     const { rowKeys } = request.plan;
+    this.#source = request.source;
+    this.#reads = request.plan.reads;
     this.#wanted = rowKeys && {
       bounds: rowKeys.map((rowKey) => encodeText(rowKey)),
       leftOut: (count) => this.#leftOut(count),
@@ -86,9 +97,9 @@ export class PageReader {
   }
 
   read(): Awaitable<PageEnd> {
-    const { reads } = this.#request.plan;
-    while (!this.#ended && this.#readIndex < reads.length) {
-      const read = reads[this.#readIndex]!;
+    if (this.#source) return this.#readSource(this.#source).then(() => this.read());
+    while (!this.#ended && this.#readIndex < this.#reads.length) {
+      const read = this.#reads[this.#readIndex]!;
       if (this.#readIndex > 0 && this.#clock.now() > this.#request.deadline) {
         this.#end(startOf(read));
         break;
@@ -110,15 +121,39 @@ export class PageReader {
     };
   }
 
+  /** Takes entities from the source until the page is full or nothing is left, and sets what is to be scanned then. */
+  async #readSource(source: IndexSource): Promise<void> {
+    let last: KeyPosition | undefined;
+    this.#source = undefined;
+    for (;;) {
+      const candidates = await source.next();
+      if (candidates === undefined) {
+        this.#reads = [];
+        return;
+      }
+      if (candidates === "scan") break;
+      for (const entry of candidates.entries) {
+        if (!this.#visit(entry)) return;
+        if (!this.#isFull()) continue;
+        const { partitionKey, rowKey } = this.#view;
+        this.#reads = source.restAfter({ partitionKey, rowKey });
+        return;
+      }
+      last = candidates.last;
+    }
+    this.#reads = source.restAfter(last);
+  }
+
   /** Reads the next points, as many as can share a snapshot. */
   #points(): Awaitable<void> {
-    const { bytesMax, plan, prefix } = this.#request;
+    const { bytesMax, prefix } = this.#request;
+    const reads = this.#reads;
     const keys: Key[] = [];
     /** The index in the plan of each key's read. */
     const indexes: number[] = [];
     let index = this.#readIndex;
-    for (; index < plan.reads.length && keys.length < POINTS_AT_ONCE; index++) {
-      const read = plan.reads[index]!;
+    for (; index < reads.length && keys.length < POINTS_AT_ONCE; index++) {
+      const read = reads[index]!;
       if (read.kind !== "point") break;
       const key = entityKey(prefix, read.partitionKey, read.rowKey);
       // A key longer than the engine can hold belongs to no entity.
@@ -152,7 +187,7 @@ export class PageReader {
    * them, if the engine can scan several. Empty if the next reads are better read as points.
    */
   #ranges(): readonly KeyRange[] {
-    const { reads } = this.#request.plan;
+    const reads = this.#reads;
     const from = this.#readIndex;
     const first = reads[from]!;
     const several = this.#engine.scanRanges ? reads.slice(from, from + RANGES_AT_ONCE) : [first];
@@ -217,7 +252,7 @@ export class PageReader {
    * well: a page that missed a later transaction must not return half of it.
    */
   #continuesPartition(): boolean {
-    const { reads } = this.#request.plan;
+    const reads = this.#reads;
     const last = reads[this.#readIndex - 1];
     if (last === undefined) return false;
     const end = last.kind === "point" ? last : last.end;
@@ -234,7 +269,7 @@ export class PageReader {
     if (!this.#mustConfirm) return true;
     const newest = this.#newestCommit;
     if (newest === undefined || this.#engine.newestCommit() !== newest) {
-      this.#end(startOf(this.#request.plan.reads[this.#readIndex]!));
+      this.#end(startOf(this.#reads[this.#readIndex]!));
       return false;
     }
     return true;

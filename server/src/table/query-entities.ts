@@ -8,17 +8,22 @@ import {
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import { costHeaders, keysRead, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
+import { explainIndexes, type IndexPlan, planIndexes } from "../query/indexes/index-planner.ts";
+import type { Plan } from "../query/plan.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import type { SasKeyRange } from "../wire/identity.ts";
 import type { EntityPosition } from "./entity-head.ts";
+import type { OpenTable } from "./entity-store.ts";
 import { EntityListWriter } from "./entity-writer.ts";
+import { IndexSource } from "./indexes/index-source.ts";
 import type { JsonBody } from "./json-body.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { PageReader } from "./page-reader.ts";
 import {
   ODATA_HEADERS,
   type TableAddress,
+  type TableContext,
   type TableOperation,
   tableAddressOf,
 } from "./table-operation.ts";
@@ -63,21 +68,20 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
   },
 
   run(context, input): Awaitable<QueryEntitiesOutput> {
-    const { engine, clock, entities, insight } = context;
-    const { account, table, arrivedAt, bounds, level } = input;
-    const { filter, from, select, top = LIMITS.pageEntitiesMax } = input.options;
+    const { entities, insight } = context;
+    const { account, table, arrivedAt, bounds } = input;
+    const { filter, from, select, top } = input.options;
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
-    const planText = explain(plan);
     const { partitionKey, rowKey } = keysRead(plan);
-    const began = performance.now();
     return whenReady(entities.openTable(account, table), (opened) => {
+      const { indexed, planText } = choosePlan(top === 0 ? undefined : opened, plan);
       const facts: QueryFacts = {
         at: arrivedAt,
         account,
         table: opened.named.name,
         plan,
-        class: whole.class,
+        class: indexed?.class ?? whole.class,
         partitionKey,
         rowKey,
         planText,
@@ -88,35 +92,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         partition: undefined,
       };
       insight.admitQuery(facts);
-      const writer = new EntityListWriter(input.position, level, select);
-      const reader = new PageReader(engine, clock, {
-        prefix: opened.prefix,
-        plan: top === 0 ? { ...plan, reads: [] } : plan,
-        predicate: plan.residual && compilePredicate(plan.residual),
-        entitiesMax: top,
-        bytesMax: LIMITS.pageBytesMax,
-        deadline: arrivedAt + LIMITS.pageTimeMs,
-        take: (view) => writer.add(view),
-        isFull: () => writer.length >= LIMITS.pageJsonBytesMax,
-      });
-      return whenReady(reader.read(), ({ next, work }) => {
-        const cost: QueryCost = {
-          entitiesRead: work.entitiesRead,
-          entitiesReturned: work.entitiesReturned,
-          bytesRead: work.bytesRead,
-          engineMicros: Math.round((performance.now() - began) * 1000),
-        };
-        const answer = () => {
-          insight.queried(facts, cost);
-          return { next, level, planText, cost, body: writer.finish() };
-        };
-        // If another process freed the table while the page was read, the page must not pass for
-        // the last one. With a continuation, the next request notices; a single entity that was
-        // found is complete.
-        const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
-        if (next || (isPoint && work.entitiesRead === 1)) return answer();
-        return whenReady(entities.checkStillThere(account, table, opened), answer);
-      });
+      return readPage(context, input, { opened, plan, indexed, facts });
     });
   },
 
@@ -133,3 +109,108 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     return { status: 200, headers, body };
   },
 };
+
+/** What one page is read by. */
+interface PagePlan {
+  readonly opened: OpenTable;
+  readonly plan: Plan;
+  readonly indexed: IndexPlan | undefined;
+  readonly facts: QueryFacts;
+}
+
+/** The plan through the indexes of a table, if they help, and the text of the plan. */
+function choosePlan(
+  opened: OpenTable | undefined,
+  plan: Plan,
+): { readonly indexed: IndexPlan | undefined; readonly planText: string } {
+  const scanText = explain(plan);
+  const all = opened?.indexes ?? [];
+  if (all.length === 0) return { indexed: undefined, planText: scanText };
+  const ready = all.flatMap(({ index }) => (index.state === "ready" ? [index] : []));
+  const indexed = planIndexes(plan, ready);
+  if (indexed) return { indexed, planText: explainIndexes(indexed, scanText) };
+  const [unready] =
+    planIndexes(
+      plan,
+      all.map(({ index }) => index),
+    )?.branches.flatMap(({ index }) => all.filter((each) => each.index === index)) ?? [];
+  const planText = unready
+    ? `${scanText} (index ${unready.index.name} not used: it is ${unready.index.state})`
+    : scanText;
+  return { indexed: undefined, planText };
+}
+
+function readPage(
+  context: TableContext,
+  input: QueryEntitiesInput,
+  { opened, plan, indexed, facts }: PagePlan,
+): Awaitable<QueryEntitiesOutput> {
+  const { engine, clock, entities, insight } = context;
+  const { account, table, arrivedAt, level } = input;
+  const { select, top = LIMITS.pageEntitiesMax } = input.options;
+  const began = performance.now();
+  const writer = new EntityListWriter(input.position, level, select);
+  const predicate = plan.residual && compilePredicate(plan.residual);
+  const bounds = {
+    prefix: opened.prefix,
+    entitiesMax: top,
+    bytesMax: LIMITS.pageBytesMax,
+    deadline: arrivedAt + LIMITS.pageTimeMs,
+  };
+  const source =
+    indexed &&
+    predicate &&
+    new IndexSource({
+      ...bounds,
+      engine,
+      clock,
+      predicate,
+      plan: indexed,
+      indexes: opened.indexes,
+    });
+  const reader = new PageReader(engine, clock, {
+    ...bounds,
+    plan: top === 0 ? { ...plan, reads: [] } : plan,
+    predicate,
+    source,
+    take: (view) => writer.add(view),
+    isFull: () => writer.length >= LIMITS.pageJsonBytesMax,
+  });
+  return whenReady(reader.read(), ({ next, work }) => {
+    const cost: QueryCost = {
+      entitiesRead: work.entitiesRead,
+      entitiesReturned: work.entitiesReturned,
+      bytesRead: work.bytesRead,
+      indexEntriesRead: source?.entriesRead,
+      engineMicros: Math.round((performance.now() - began) * 1000),
+    };
+    const planText = source?.wasGivenUp
+      ? `${explain(plan)} (index ${indexed?.branches[0]?.index.name} not used: a scan is cheaper)`
+      : facts.planText;
+    const answer = () => {
+      insight.queried(facts, cost);
+      return { next, level, planText, cost, body: writer.finish() };
+    };
+    if (source) {
+      // An index that was dropped meanwhile may have lost entries before they were read.
+      return whenReady(entities.isUnchanged(account, table, opened), (isUnchanged) => {
+        if (isUnchanged) return answer();
+        return whenReady(entities.openTable(account, table), (again) => {
+          const chosen = choosePlan(again, plan);
+          return readPage(context, input, {
+            opened: again,
+            plan,
+            indexed: chosen.indexed,
+            facts: { ...facts, planText: chosen.planText },
+          });
+        });
+      });
+    }
+    // If another process freed the table while the page was read, the page must not pass for
+    // the last one. With a continuation, the next request notices; a single entity that was
+    // found is complete.
+    const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
+    if (next || (isPoint && work.entitiesRead === 1)) return answer();
+    return whenReady(entities.checkStillThere(account, table, opened), answer);
+  });
+}

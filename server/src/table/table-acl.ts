@@ -46,7 +46,7 @@ export const setTableAcl: TableOperation<SetTableAclInput, void> = {
   }),
 
   async run({ catalog }, { account, table, policies }) {
-    const changed = await catalog.update(account, table, () => ({ policies }));
+    const changed = await catalog.update(account, table, (value) => ({ ...value, policies }));
     if (!changed) throw new ServiceError("TableNotFound");
   },
 

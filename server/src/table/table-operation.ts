@@ -6,8 +6,10 @@ import type { Engine } from "../engine/engine.ts";
 import type { Insight } from "../insight/insight.ts";
 import type { Gate } from "../wire/gate.ts";
 import type { Operation, WireRequest } from "../wire/operation.ts";
-import type { EntityStore, TableValue } from "./entity-store.ts";
+import type { EntityStore } from "./entity-store.ts";
+import type { Indexes } from "./indexes/open-indexes.ts";
 import type { TableResource } from "./locate.ts";
+import type { TableValue } from "./table-value.ts";
 
 /** The dependencies of table operations. */
 export interface TableContext {
@@ -15,6 +17,7 @@ export interface TableContext {
   readonly clock: Clock;
   readonly catalog: Catalog<TableValue>;
   readonly entities: EntityStore;
+  readonly indexes: Indexes;
   readonly properties: ServicePropertiesStore;
   readonly reaper: Reaper<TableValue>;
   readonly insight: Insight;

@@ -17,6 +17,12 @@ import { deleteTable } from "./delete-table.ts";
 import { entityGroupTransaction } from "./entity-group-transaction.ts";
 import { getEntity } from "./get-entity.ts";
 import { getTable } from "./get-table.ts";
+import { repairIndex, verifyIndex } from "./indexes/check-index.ts";
+import { createIndex } from "./indexes/create-index.ts";
+import { detachIndex } from "./indexes/detach-index.ts";
+import { dropIndex } from "./indexes/drop-index.ts";
+import { getIndex } from "./indexes/get-index.ts";
+import { listIndexes } from "./indexes/list-indexes.ts";
 import { insertBelowTable, refuseBelowTable } from "./insert-below-table.ts";
 import { insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
@@ -50,6 +56,13 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   entityGroupTransaction,
   getTableAcl,
   setTableAcl,
+  listIndexes,
+  getIndex,
+  createIndex,
+  dropIndex,
+  verifyIndex,
+  repairIndex,
+  detachIndex,
   getServiceProperties("GetTableServiceProperties", TABLE_DOCUMENTS),
   setServiceProperties("SetTableServiceProperties", TABLE_DOCUMENTS),
   getServiceStats("GetTableServiceStats", TABLE_DOCUMENTS),

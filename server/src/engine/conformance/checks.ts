@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { Check, Key } from "../engine.ts";
+import { type Check, type Key, PREMISE_FAILED } from "../engine.ts";
 import {
   absent,
   atVersion,
@@ -95,6 +95,33 @@ export function testChecks(withEngine: WithEngine): void {
       assert.deepEqual(alone, { committed: false, failedCheck: 0 });
       assert.equal(free.committed, true);
       assert.deepEqual(await scanText(engine), ["p/b=1", "p/c=new"]);
+    }));
+
+  it("commits only while the premise holds, whoever else commits with it", () =>
+    withEngine(async (engine) => {
+      const table = key("catalog", "table");
+      const old = { key: table, version: await put(engine, table, "old") };
+      const insert = (at: Key, premise = old) =>
+        commit(engine, { checks: [absent(at)], puts: [[at, "new"]], premise });
+      assert.equal((await insert(a)).committed, true);
+      const [before, version, after] = await Promise.all([
+        insert(b),
+        put(engine, table, "changed"),
+        insert(c),
+      ]);
+      assert.equal(await getText(engine, b), before.committed ? "new" : undefined);
+      assert.equal(await getText(engine, c), after.committed ? "new" : undefined);
+      const refused = { committed: false, failedCheck: PREMISE_FAILED };
+      const update = { puts: [[a, "updated"]], premise: old } as const;
+      assert.deepEqual(await commit(engine, update), refused);
+      assert.deepEqual(await commit(engine, { deletes: [a], premise: old }), refused);
+      assert.equal(await engine.update?.(a, () => assert.fail("It was called."), old), undefined);
+      assert.equal(await getText(engine, a), "new");
+      const now = { key: table, version };
+      assert.equal((await commit(engine, { ...update, premise: now })).committed, true);
+      await mustCommit(engine, { deletes: [table] });
+      assert.deepEqual(await commit(engine, { deletes: [a], premise: now }), refused);
+      assert.equal(await getText(engine, a), "updated");
     }));
 
   it("evaluates checks against the state before the commit", () =>

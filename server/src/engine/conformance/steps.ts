@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import type { Clock } from "../../clock.ts";
-import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "../engine.ts";
+import type {
+  Check,
+  CommitResult,
+  Engine,
+  Entry,
+  Key,
+  KeyRange,
+  Premise,
+  ScanEnd,
+} from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
 
 /** The vocabulary of the conformance tests. */
@@ -58,6 +67,7 @@ export interface Steps {
   readonly puts?: readonly (readonly [key: Key, value: string | Uint8Array])[];
   readonly deletes?: readonly Key[];
   readonly version?: number;
+  readonly premise?: Premise;
 }
 
 export function commit(engine: Engine, steps: Steps): Promise<CommitResult> {
@@ -69,6 +79,7 @@ export function commit(engine: Engine, steps: Steps): Promise<CommitResult> {
       value: typeof value === "string" ? bytes(value) : value,
     })),
     deletes: steps.deletes ?? [],
+    premise: steps.premise,
   });
 }
 

@@ -86,7 +86,14 @@ export function testUpdates(withEngine: WithEngine): void {
 
 /** Undefined if the engine leaves `update` out: it then has no promise to keep here. */
 function updateOf(engine: Engine) {
-  return engine.update && ((at: Key, change: Change) => engine.update!(at, change));
+  return (
+    engine.update &&
+    (async (at: Key, change: Change) => {
+      const updated = await engine.update!(at, change);
+      assert.ok(updated, "An update without a premise was refused.");
+      return updated;
+    })
+  );
 }
 
 function appending(more: string): Change {

@@ -1,4 +1,4 @@
-import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
+import type { AtomicWrite, Change, CommitResult, Key, Premise, Updated } from "../engine.ts";
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { type Store, WriteTransactions } from "./binding.ts";
@@ -106,14 +106,19 @@ export class GroupCommit {
   }
 
   /** If `change` throws, only this update fails, with that error. */
-  update(key: Key, version: number, change: Change): Promise<Updated> {
-    let outcome: Updated | Thrown;
+  update(
+    key: Key,
+    version: number,
+    change: Change,
+    premise?: Premise,
+  ): Promise<Updated | undefined> {
+    let outcome: Updated | Thrown | undefined;
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
-          outcome = this.#writes.update(key, version, change);
+          outcome = this.#writes.update(key, version, change, premise);
         },
-        answer: () => ("thrown" in outcome ? reject(outcome.thrown) : resolve(outcome)),
+        answer: () => (outcome && "thrown" in outcome ? reject(outcome.thrown) : resolve(outcome)),
         reject,
       });
     });

@@ -13,6 +13,7 @@ import {
   type Key,
   type KeyRange,
   type OnDamaged,
+  type Premise,
   type ScanEnd,
   type ScanHints,
   type Sealing,
@@ -100,6 +101,7 @@ export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEn
 export class LmdbEngine implements Engine {
   readonly name = "lmdb";
   readonly keyBytesMax = KEY_BYTES_MAX;
+  readonly hasFreePremises = true;
   readonly path: string;
   readonly #storeOptions: StoreOptions;
   readonly #store: Store;
@@ -200,10 +202,10 @@ export class LmdbEngine implements Engine {
     return this.#commits.commit(write);
   }
 
-  async update(key: Key, change: Change): Promise<Updated> {
+  async update(key: Key, change: Change, premise?: Premise): Promise<Updated | undefined> {
     this.#assertOpen();
     assertKeyFits(key, KEY_BYTES_MAX);
-    return this.#commits.update(key, this.#versions.next(), change);
+    return this.#commits.update(key, this.#versions.next(), change, premise);
   }
 
   /** Whether values may lack their checksum: the data was begun in storage format 1, and not all is sealed. */

@@ -1,4 +1,12 @@
-import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
+import {
+  type AtomicWrite,
+  type Change,
+  type CommitResult,
+  type Key,
+  PREMISE_FAILED,
+  type Premise,
+  type Updated,
+} from "../engine.ts";
 import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { lastVersion, type Store, viewOf } from "./binding.ts";
@@ -27,6 +35,8 @@ export class WriteApplier {
   #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
   /** No entry holds a version above this one, so a put with a newer one need not read the entry it replaces. */
   #newest = 0;
+  /** The last premise that was found to hold in this transaction, until a write may have changed that. */
+  #held: Premise | undefined;
 
   constructor(store: Store, versions: VersionClock, seals: Seals) {
     this.#store = store;
@@ -43,13 +53,21 @@ export class WriteApplier {
   begin(othersNewest: number): void {
     this.#extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
     this.#newest = Math.max(this.#newest, othersNewest);
+    this.#held = undefined;
   }
 
   commit(write: AtomicWrite): CommitResult {
+    if (!this.#holds(write.premise)) return { committed: false, failedCheck: PREMISE_FAILED };
     return isInsert(write) ? this.#insert(write) : this.#checkAndApply(write);
   }
 
-  update(key: Key, version: number, change: Change): Updated | Thrown {
+  update(
+    key: Key,
+    version: number,
+    change: Change,
+    premise: Premise | undefined,
+  ): Updated | Thrown | undefined {
+    if (!this.#holds(premise)) return undefined;
     const stored = this.#store.getBinaryFast(key);
     const storedVersion = stored === undefined ? 0 : lastVersion();
     const own = this.#above(Math.abs(storedVersion), version);
@@ -73,6 +91,18 @@ export class WriteApplier {
       // The value is copied before anything else is read.
       if (stored > 0) this.#put(key, viewOf(shared), stored);
     }
+  }
+
+  /** Writes to one table share its premise object, so that it is looked up once in a transaction. */
+  #holds(premise: Premise | undefined): boolean {
+    if (premise === undefined) {
+      this.#held = undefined;
+      return true;
+    }
+    if (premise === this.#held) return true;
+    if (this.#storedVersion(premise.key) !== premise.version) return false;
+    this.#held = premise;
+    return true;
   }
 
   /** Puts new keys without reading them first. If a key exists, the puts before it are removed again. */

@@ -4,6 +4,7 @@ import {
   EngineError,
   type Entry,
   type Key,
+  PREMISE_FAILED,
 } from "../engine.ts";
 import { assertKeyFits, holds } from "../engine-rules.ts";
 import { equalBytes } from "../key-codec.ts";
@@ -55,7 +56,16 @@ export class Commits {
     this.#groupCommit = new GroupCommit(options.pool);
   }
 
-  commit(write: AtomicWrite): Promise<CommitResult> {
+  async commit(write: AtomicWrite): Promise<CommitResult> {
+    const { premise, checks } = write;
+    if (!premise) return this.#commit(write);
+    const held = { key: premise.key, expected: premise.version };
+    const result = await this.#commit({ ...write, checks: [...checks, held] });
+    const isPremise = !result.committed && result.failedCheck === checks.length;
+    return isPremise ? { committed: false, failedCheck: PREMISE_FAILED } : result;
+  }
+
+  #commit(write: AtomicWrite): Promise<CommitResult> {
     const deadline = performance.now() + this.#options.timeoutMs;
     const one = asOneKeyWrite(write);
     if (one) {

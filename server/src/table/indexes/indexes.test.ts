@@ -1,0 +1,375 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Engine } from "../../engine/engine.ts";
+import { partitionPrefixRange } from "../../engine/key-codec.ts";
+import { MemoryEngine } from "../../engine/memory-engine.ts";
+import { tablePrefix } from "../table-keys.ts";
+import {
+  ACCOUNT,
+  assertIndexesAreRight,
+  type IndexLab,
+  insertion,
+  openIndexLab,
+  randomFrom,
+  randomMutations,
+  runRandomHistory,
+  TABLE,
+} from "./test-index-model.ts";
+
+const KEYS: readonly (readonly [name: string, key: string])[] = [
+  ["ByA", "A:String"],
+  ["ByBA", "B:Int32 desc,A:String"],
+  ["ByCAB", "C:String,A:String,B:String"],
+  ["LocalByA", "PartitionKey,A:String"],
+  ["LocalByBC", "PartitionKey,B:DateTime,C:Double desc"],
+];
+
+describe("Indexes", () => {
+  it("are what the entities say, after any history", async () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const lab = await openTable();
+    for (const [name, key] of KEYS) await lab.declare(name, key);
+    await runRandomHistory(lab, { seed, operations: 1500 });
+  });
+
+  it("that are declared later are built beside writers, and miss nothing", async () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const random = randomFrom(seed);
+    for (let round = 0; round < 20; round++) {
+      const lab = await openTable();
+      for (let i = 0; i < 100; i++) await lab.write(...randomMutations(random));
+      for (const [name, key] of KEYS.slice(0, 3)) {
+        await lab.indexes.create(ACCOUNT, { name, table: TABLE, key });
+      }
+      const building = KEYS.slice(0, 3).map(async ([name]) => {
+        for (let batch = 4; ; batch = Math.max(1, batch >> 1)) {
+          const done = await lab.builder.step(ACCOUNT, name, batch);
+          if (done === "over") return;
+          if (done === "built") batch = 8;
+        }
+      });
+      let isBuilt = false;
+      const writing = Array.from({ length: 4 }, async () => {
+        for (let i = 0; i < 20 || !isBuilt; i++) {
+          await lab.write(...randomMutations(random));
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      });
+      await Promise.all(building);
+      isBuilt = true;
+      await Promise.all(writing);
+      await assertIndexesAreRight(lab, `seed ${seed}, round ${round}`);
+      for (const { index } of await lab.indexes.list(ACCOUNT)) assert.equal(index.state, "ready");
+    }
+  });
+
+  it("get no entry from a writer that does not know them", async () => {
+    const engine = new MemoryEngine();
+    const lab = await openTable(engine);
+    const other = await openIndexLab(paused(engine));
+    await lab.write(insertion("insert", "p", "old", '"A":"1"'));
+    // The other process has read the table, and is stopped before its commit arrives.
+    for (const mutation of [
+      insertion("insert", "p", "r", '"A":"2"'),
+      insertion("replace", "p", "old", '"A":"3"'),
+      insertion("merge", "p", "old", '"A":"4"'),
+      insertion("delete", "p", "old", ""),
+    ]) {
+      const name = `By${mutation.kind}${mutation.rowKey}`;
+      const resume = pausing();
+      const write = other.write(mutation);
+      await resume.reached;
+      await lab.declare(name, "A:String");
+      resume.go();
+      assert.equal((await write).committed, true);
+      await assertIndexesAreRight(lab, mutation.kind);
+    }
+  });
+
+  it("change with the whole entity, not with the patch: two indexed properties changed separately", async () => {
+    const lab = await openTable();
+    await lab.declare("ByAB", "A:String,B:String");
+    await lab.write(insertion("insert", "p", "r", '"A":"1","B":"1"'));
+    await lab.write(insertion("merge", "p", "r", '"A":"2"'));
+    await lab.write(insertion("merge", "p", "r", '"B":"2"'));
+    await assertIndexesAreRight(lab);
+    assert.equal(await entryCount(lab, "ByAB"), 1);
+  });
+
+  it("do not fail the write of an entity that lacks a part of the key, and hold it unless that is the first", async () => {
+    const lab = await openTable();
+    await lab.declare("ByAB", "A:String,B:String");
+    assert.equal((await lab.write(insertion("insert", "p", "r", '"A":"1"'))).committed, true);
+    assert.equal((await lab.write(insertion("insert", "p", "s", '"B":"1"'))).committed, true);
+    assert.equal(await entryCount(lab, "ByAB"), 1);
+    await lab.write(insertion("merge", "p", "r", '"B":5'));
+    await lab.write(insertion("merge", "p", "s", '"A":5'));
+    assert.equal(await entryCount(lab, "ByAB"), 2);
+    await lab.write(insertion("replace", "p", "s", '"B":5'));
+    assert.equal(await entryCount(lab, "ByAB"), 1);
+    await assertIndexesAreRight(lab);
+  });
+
+  it("leave the error of a transaction at its first impossible operation", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:String");
+    await lab.write(insertion("insert", "p", "b", '"A":"1"'));
+    const outcome = await lab.write(
+      insertion("replace", "p", "a", '"A":"2"'),
+      insertion("insert", "p", "b", '"A":"2"'),
+      insertion("delete", "p", "c", ""),
+    );
+    assert.ok(!outcome.committed);
+    assert.deepEqual([outcome.index, outcome.error.code], [1, "EntityAlreadyExists"]);
+    await assertIndexesAreRight(lab);
+    assert.equal(await entryCount(lab, "ByA"), 1);
+  });
+
+  it("refuse every write to their tables, and name the command that drops them", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:String");
+    for (const kind of ["insert", "replace", "merge", "delete"] as const) {
+      const outcome = await lab.entities.commit(ACCOUNT, "bya", [insertion(kind, "1", "p!r", "")]);
+      assert.ok(!outcome.committed);
+      assert.equal(outcome.error.code, "AuthorizationPermissionMismatch");
+      assert.match(outcome.error.message, /rowhouse index drop/);
+    }
+  });
+
+  it("that are stormed with upserts of one entity are right", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:Int32");
+    await Promise.all(
+      Array.from({ length: 50 }, (_, i) =>
+        lab.write(insertion(i % 2 === 0 ? "replace" : "merge", "p", "r", `"A":${i}`)),
+      ),
+    );
+    assert.equal(await entryCount(lab, "ByA"), 1);
+    await assertIndexesAreRight(lab);
+  });
+});
+
+describe("The check of an index", () => {
+  it("finds exactly what is missing, altered and surplus, and repairs it", async () => {
+    const lab = await openTable();
+    for (let i = 0; i < 600; i++) {
+      await lab.write(insertion("insert", `p${i % 3}`, String(i), `"A":"${i}"`));
+    }
+    await lab.declare("ByA", "A:String");
+    assert.deepEqual((await wholeCheck(lab, "ByA", false)).findings, none);
+    const damage = await entriesOf(lab, "ByA");
+    const [missing, altered, copied] = [damage[5]!, damage[300]!, damage[301]!];
+    await lab.engine.commit({
+      version: lab.engine.nextVersion(),
+      checks: [],
+      puts: [
+        { key: altered.key, value: copied.value },
+        {
+          key: { ...copied.key, sort: Buffer.concat([copied.key.sort, Buffer.from("x")]) },
+          value: copied.value,
+        },
+      ],
+      deletes: [missing.key],
+    });
+    const found = await wholeCheck(lab, "ByA", false);
+    // The altered entry also stands for an entity whose entry is another.
+    assert.deepEqual(found.findings, { missing: 1, altered: 1, surplus: 2 });
+    assert.equal((await lab.indexes.find(ACCOUNT, "ByA"))?.index.state, "stale");
+    await wholeCheck(lab, "ByA", true);
+    assert.deepEqual((await wholeCheck(lab, "ByA", false)).findings, none);
+    assert.equal((await lab.indexes.find(ACCOUNT, "ByA"))?.index.state, "ready");
+    await assertIndexesAreRight(lab);
+  });
+
+  it("finds nothing beside writers, and repairs nothing that is right", async () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const random = randomFrom(seed);
+    const lab = await openTable();
+    for (const [name, key] of KEYS) await lab.declare(name, key);
+    let isOver = false;
+    const writing = Array.from({ length: 4 }, async () => {
+      while (!isOver) {
+        await lab.write(...randomMutations(random));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    });
+    for (let round = 0; round < 10; round++) {
+      for (const [name] of KEYS) {
+        const { findings } = await wholeCheck(lab, name, round % 2 === 1);
+        assert.deepEqual(findings, none, `${name}, seed ${seed}`);
+      }
+    }
+    isOver = true;
+    await Promise.all(writing);
+    await assertIndexesAreRight(lab, `seed ${seed}`);
+  });
+});
+
+describe("A declaration of an index", () => {
+  it("that cannot be kept is refused with what is allowed, and leaves nothing", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:String");
+    const create = (name: string, key: string, table = TABLE) =>
+      lab.indexes.create(ACCOUNT, { name, table, key });
+    for (const [attempt, code, message] of [
+      [() => create("a", "A"), "OutOfRangeInput", /3 to 63 letters and digits/],
+      [() => create("By-A", "A"), "InvalidResourceName", /3 to 63 letters and digits/],
+      [() => create("ByB", "B:Text"), "InvalidInput", /types are String, Int32/],
+      [() => create("ByB", "A,B,C,D,E"), "InvalidInput", /at most 4/],
+      [() => create("ByB", "B:String desc"), "InvalidInput", /cannot be sorted/],
+      [() => create("ByB", "A", "Nothing"), "TableNotFound", /./],
+      [() => create("ByB", "basePK", "ByA"), "InvalidInput", /entries name their entity/],
+      [() => create("ByB", "A", "ByA"), "InvalidInput", /is itself an index, of Things/],
+      [() => create(TABLE, "A"), "TableAlreadyExists", /is the name of a table/],
+      [() => create("bya", "B:String"), "TableAlreadyExists", /an index never changes/],
+    ] as const) {
+      await assert.rejects(attempt, (error) => {
+        assert.ok(error instanceof ServiceError);
+        assert.equal(error.code, code);
+        assert.match(error.message, message);
+        return true;
+      });
+    }
+    for (let i = 1; i < 16; i++) await create(`Index${i}`, `P${i}:String`);
+    await assert.rejects(create("OneMore", "A"), /has 16 indexes; at most 16/);
+    assert.equal((await lab.indexes.list(ACCOUNT)).length, 16);
+    assert.equal(await lab.catalog.find(ACCOUNT, "OneMore"), undefined);
+  });
+
+  it("may be repeated, and takes undeclared types from the entities", async () => {
+    const lab = await openTable();
+    await lab.write(insertion("insert", "p", "r", '"A":5'));
+    const declared = { name: "ByA", table: TABLE, key: "A,B" };
+    const first = await lab.indexes.create(ACCOUNT, declared);
+    assert.equal(first.created, true);
+    assert.deepEqual(
+      first.kept.index.parts.map(({ type }) => type),
+      ["Edm.Int32", "Edm.String"],
+    );
+    assert.equal((await lab.indexes.create(ACCOUNT, declared)).created, false);
+  });
+});
+
+describe("An index that is no longer kept", () => {
+  it("is gone with its entries when it is dropped, also while it is being built", async () => {
+    const lab = await openTable();
+    await lab.write(insertion("insert", "p", "r", '"A":"1"'));
+    await lab.indexes.create(ACCOUNT, { name: "ByA", table: TABLE, key: "A:String" });
+    assert.equal(await lab.builder.step(ACCOUNT, "ByA"), "built");
+    await lab.indexes.drop(ACCOUNT, "ByA");
+    assert.equal(await lab.builder.step(ACCOUNT, "ByA"), "over");
+    assert.deepEqual(await lab.indexes.list(ACCOUNT), []);
+    await lab.write(insertion("replace", "p", "r", '"A":"2"'));
+    assert.equal((await lab.catalog.removed(ACCOUNT)).length, 1);
+  });
+
+  it("is an ordinary table when it is detached", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:String");
+    await lab.write(insertion("insert", "p", "r", '"A":"1"'));
+    await lab.indexes.detach(ACCOUNT, "ByA");
+    await lab.write(insertion("replace", "p", "r", '"A":"2"'));
+    const outcome = await lab.entities.commit(ACCOUNT, "ByA", [insertion("insert", "x", "y", "")]);
+    assert.equal(outcome.committed, true);
+    const table = await lab.catalog.find(ACCOUNT, "ByA");
+    assert.deepEqual(table?.value, { policies: [] });
+  });
+
+  it("goes with its table", async () => {
+    const lab = await openTable();
+    await lab.declare("ByA", "A:String");
+    const refuse = () => new Error("kept");
+    await assert.rejects(lab.indexes.removeTable(ACCOUNT, "ByA", refuse), /kept/);
+    assert.equal(await lab.indexes.removeTable(ACCOUNT, TABLE, refuse), true);
+    assert.equal(await lab.catalog.find(ACCOUNT, "ByA"), undefined);
+    assert.equal((await lab.catalog.removed(ACCOUNT)).length, 2);
+  });
+});
+
+const none = { missing: 0, altered: 0, surplus: 0 };
+
+async function openTable(engine: Engine = new MemoryEngine()): Promise<IndexLab> {
+  const lab = await openIndexLab(engine);
+  await lab.catalog.create(ACCOUNT, TABLE, { policies: [] });
+  return lab;
+}
+
+/** All pieces of a check, in small ones. */
+async function wholeCheck(lab: IndexLab, name: string, repairs: boolean) {
+  const findings = { missing: 0, altered: 0, surplus: 0 };
+  let from: Awaited<ReturnType<typeof lab.check.piece>>["next"];
+  do {
+    const piece = await lab.check.piece(ACCOUNT, name, { from, repairs, rows: 300 });
+    for (const key of ["missing", "altered", "surplus"] as const) {
+      findings[key] += piece.findings[key];
+    }
+    from = piece.next;
+  } while (from);
+  return { findings };
+}
+
+async function entriesOf(lab: IndexLab, name: string) {
+  const table = await lab.catalog.find(ACCOUNT, name);
+  const prefix = tablePrefix(lab.catalog.accountId(ACCOUNT), table!.id);
+  const entries: { key: { partition: Uint8Array; sort: Uint8Array }; value: Uint8Array }[] = [];
+  await lab.engine.scan(partitionPrefixRange(prefix), ({ key, value }) => {
+    const { partition, sort } = key;
+    entries.push({
+      key: { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) },
+      value: Uint8Array.from(value),
+    });
+    return true;
+  });
+  return entries;
+}
+
+async function entryCount(lab: IndexLab, name: string): Promise<number> {
+  return (await entriesOf(lab, name)).length;
+}
+
+// --- A process that is stopped before a commit ------------------------------------------------
+
+let gate: { readonly arrive: () => void; readonly open: Promise<void> } | undefined;
+
+/** The next write of a paused engine stops before it is committed, until `go`. */
+function pausing(): { readonly reached: Promise<void>; readonly go: () => void } {
+  let go = () => {};
+  let arrive = () => {};
+  const open = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const reached = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  gate = { arrive, open };
+  return { reached, go };
+}
+
+/** The same data, as another process sees it whose commits can be held back. */
+function paused(engine: MemoryEngine): Engine {
+  const held = async () => {
+    const current = gate;
+    gate = undefined;
+    current?.arrive();
+    await current?.open;
+  };
+  return {
+    name: engine.name,
+    keyBytesMax: engine.keyBytesMax,
+    hasFreePremises: true,
+    nextVersion: () => engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
+    get: (keys, bytesMax) => engine.get(keys, bytesMax),
+    scan: (range, visit) => engine.scan(range, visit),
+    commit: async (write) => {
+      await held();
+      return engine.commit(write);
+    },
+    update: async (key, change, premise) => {
+      await held();
+      return engine.update(key, change, premise);
+    },
+    close: () => engine.close(),
+  };
+}
