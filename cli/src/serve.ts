@@ -4,6 +4,7 @@ import { createSecureContext } from "node:tls";
 import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
 import { serverUrl, type TlsMaterial } from "@rowhouse/server/http/http-server";
+import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Account } from "@rowhouse/server/wire/account";
 import type { Command } from "commander";
@@ -167,7 +168,11 @@ async function start(
   const { engine, contents, health } = await openEngine(options, log);
   const faults = new FaultLog(log, systemClock);
   const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
-  const watch = openWatch(options, engine, log, loggingObserver(log, faults), scrub);
+  const memory = new PeerMemory({
+    onReport: (peers) => log.warn({ peers }, "slow clients were cut or refused to free memory"),
+  });
+  const watched = { engine, memory, scrub };
+  const watch = openWatch(options, watched, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;
   let running: RunningServer | undefined;
   const ci = options.ci
@@ -188,6 +193,7 @@ async function start(
       ]),
     ),
     lane: options.lane,
+    memory,
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
     allowsPublicAccess: !options.forbidPublicAccess,

@@ -110,5 +110,15 @@ export const LIMITS = {
   /** The oldest that queues and blobs serve. */
   storageVersionMin: "2015-02-21",
 
+  /**
+   * Ours: the memory of one process for unfinished requests, bodies in work and unread answers, of all clients
+   * together; a share of the machine's, within these limits. See `http/peer-memory.ts` of the server.
+   */
+  peerMemoryShare: 1 / 16,
+  peerMemoryBytesMin: 64 * 1_048_576,
+  peerMemoryBytesMax: 160 * 1_048_576,
+  /** Ours: a body that arrives, or an answer that is read, more slowly than this for long ends its connection. */
+  bytesPerSecondMin: 1024,
+
   clockSkewMs: 15 * 60 * 1000,
 } as const;

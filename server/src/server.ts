@@ -20,7 +20,7 @@ import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/lane-limits.ts";
 import { type Page, withPages } from "./http/pages.ts";
-import { RequestMemory } from "./http/request-memory.ts";
+import { PeerMemory } from "./http/peer-memory.ts";
 import { RequestPipeline, type RequestPipelineOptions } from "./http/request-pipeline.ts";
 import type { Service } from "./http/service.ts";
 import type { Insight } from "./insight/insight.ts";
@@ -64,8 +64,6 @@ export interface ServicesOptions {
   readonly insight?: Insight | undefined;
   /** Every request passes it before its operation runs. Default none. */
   readonly gate?: Gate | undefined;
-  /** Memory for request bodies that are read whole. Default: sized by the available memory. */
-  readonly requestMemory?: RequestMemory | undefined;
   /** Times requests more precisely than the clock; see `RequestPipelineOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
   /** The server's own pages on the Table service's port, in front of the service. Default none. */
@@ -120,7 +118,6 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     observer: withAnalytics(analytics, options.observer),
     hostStyle: options.hostStyle ?? true,
     auth,
-    requestMemory: options.requestMemory ?? new RequestMemory(),
   });
   // The first request of an account may already have to be logged and counted, so its settings must be known.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
@@ -224,6 +221,8 @@ export interface ServerOptions extends Omit<ServicesOptions, "services"> {
   readonly tls?: TlsMaterial | undefined;
   /** How requests are read; see `HttpServerOptions.lane`. Default "fast". */
   readonly lane?: "node" | "fast";
+  /** The memory that clients of all ports may occupy. Default: sized by the available memory. */
+  readonly memory?: PeerMemory;
 }
 
 export interface ListenAddress {
@@ -249,7 +248,7 @@ export interface RunningServer {
 
 /** The composition root: configuration in, running server out. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { listen, tls, lane = "fast" } = options;
+  const { listen, tls, lane = "fast", memory = new PeerMemory() } = options;
   const names = SERVICE_NAMES.filter((name) => listen[name]);
   const services = await openServices({ ...options, services: names });
   const urls: Partial<Record<ServiceName, string>> = {};
@@ -261,6 +260,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           ...listen[name]!,
           tls,
           lane,
+          memory,
           carriesStreams: name === "blob",
           onError: options.onError ?? (() => {}),
         },

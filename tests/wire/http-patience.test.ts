@@ -11,6 +11,7 @@ import {
 } from "@rowhouse/server/http/lane-limits";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
+import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { turns, until } from "./turns.ts";
@@ -22,12 +23,16 @@ describe("The fast lane", () => {
   const echo = new Echo();
   let now = 0;
   const lingering = new LingeringCloses(() => now);
-  const http = createHttpServer(nodeListener(echo.handle, lingering, () => {}));
+  const memory = new PeerMemory();
+  const http = createHttpServer(
+    nodeListener({ handle: echo.handle, lingering, memory, onError: () => {} }),
+  );
   const lane = new FastLane({
     handle: echo.handle,
     giveAway: (socket) => http.emit("connection", socket),
     onError: (error) => assert.fail(String(error)),
     lingering,
+    memory,
     requestMsMax: REQUEST_MS_MAX,
     clock: () => now,
   });

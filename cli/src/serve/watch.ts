@@ -9,7 +9,12 @@ import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { type Metric, PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
-import { engineMetrics, RequestMetrics } from "@rowhouse/server/insight/request-metrics";
+import {
+  engineMetrics,
+  type PeerCounts,
+  peerMetrics,
+  RequestMetrics,
+} from "@rowhouse/server/insight/request-metrics";
 import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
@@ -42,18 +47,25 @@ export interface Watch {
 
 const TOKEN_BYTES = 18;
 
+/** What `/metrics` counts in addition to requests. */
+interface Watched {
+  readonly engine: Engine;
+  readonly memory: PeerCounts;
+  /** Absent where nothing is stored. */
+  readonly scrub: Scrub | undefined;
+}
+
 /** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
 export function openWatch(
   options: WatchOptions & { readonly workers: number },
-  engine: Engine,
+  watched: Watched,
   log: Logger,
   logging: Observer,
-  scrub: Scrub | undefined,
 ): Watch {
   const parts = new WatchParts(logging);
   if (options.faults !== undefined) breakRequests(parts, options.faults);
   watchTargets(parts, options, log);
-  if (options.metrics) serveMetrics(parts, engine, scrub);
+  if (options.metrics) serveMetrics(parts, watched);
   if (options.insight) watchLoad(parts);
   if (options.record !== undefined) record(parts, options.record, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
@@ -105,8 +117,7 @@ function watchTargets(
 
 function serveMetrics(
   { insights, observers, counted, pages }: WatchParts,
-  engine: Engine,
-  scrub: Scrub | undefined,
+  { engine, memory, scrub }: Watched,
 ): void {
   const metrics = new RequestMetrics();
   insights.push(metrics);
@@ -114,8 +125,9 @@ function serveMetrics(
   counted.push(metrics);
   const print = () => {
     const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
+    const ofParts = counted.flatMap((each) => each.metrics());
     const ofScrub = scrub ? scrubMetrics(scrub) : [];
-    return printMetrics([...counted.flatMap((each) => each.metrics()), ...ofEngine, ...ofScrub]);
+    return printMetrics([...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub]);
   };
   const answer = () => pageAnswer(200, PROMETHEUS_TYPE, print());
   pages.push({ name: "metrics", open: true, answer });

@@ -62,7 +62,6 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
   access: CREATE_ACCESS,
   // The longest list exceeds the limit for buffered bodies.
   body: "stream",
-  heldBytesMax: LIMITS.blockListBodyBytesMax,
 
   decode(request) {
     refuseUnsupported(request);

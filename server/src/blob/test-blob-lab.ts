@@ -8,7 +8,6 @@ import { MemoryContentStore } from "../content/memory-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
-import { RequestMemory } from "../http/request-memory.ts";
 import { RequestPipeline } from "../http/request-pipeline.ts";
 import type { BodySource } from "../wire/body-source.ts";
 import { Query } from "../wire/query.ts";
@@ -100,7 +99,6 @@ export class BlobLab {
       observer: { listens: () => false, finished() {} },
       hostStyle: true,
       auth,
-      requestMemory: new RequestMemory(),
     });
   }
 
@@ -232,6 +230,7 @@ function streamed(parts: AsyncIterable<Uint8Array>): BodySource {
       return body.length > bytesMax ? undefined : body;
     },
     fill: (memory) => filler.fill(memory),
+    reserve() {},
   };
 }
 

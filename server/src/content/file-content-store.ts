@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
 import { makeFolder } from "../engine/make-folder.ts";
+import { ownPages } from "../own-pages.ts";
 import {
   arePiecesIntact,
   FOOTER_BYTES,
@@ -84,8 +85,8 @@ export class FileContentStore implements ContentStore {
       // Two buffers alternate: the next part is read while the consumer holds this one. New memory for each
       // part would cost as much as reading it.
       const bytes = Math.min(READ_BYTES, to - from);
-      let buffer = Buffer.allocUnsafeSlow(bytes);
-      let other = bytes < to - from ? Buffer.allocUnsafeSlow(bytes) : buffer;
+      let buffer = ownPages(bytes);
+      let other = bytes < to - from ? ownPages(bytes) : buffer;
       let ahead = readPart(file, id, buffer, from, to);
       for (let at = from; at < to; ) {
         const part = await ahead;

@@ -10,8 +10,8 @@ import { FastLane } from "./fast/fast-lane.ts";
 import { type Handle, type OnError, STALLED_MS_MAX } from "./lane-limits.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
+import { PeerMemory } from "./peer-memory.ts";
 import { readRawTargets } from "./raw-target.ts";
-import { ResponseMemory } from "./response-memory.ts";
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -24,8 +24,8 @@ export interface HttpServerOptions {
   readonly carriesStreams?: boolean;
   /** Default: on the system's clock. */
   readonly lingering?: LingeringCloses;
-  /** Default: of this port alone. */
-  readonly unread?: ResponseMemory;
+  /** Shared by all ports. Default: of this port alone. */
+  readonly memory?: PeerMemory;
   /** The fast lane's monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
   readonly onError: OnError;
@@ -67,9 +67,9 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const { onError, lingering = new LingeringCloses(), unread = new ResponseMemory() } = options;
+    const { onError, lingering = new LingeringCloses(), memory = new PeerMemory() } = options;
     this.#lingering = lingering;
-    const listener = nodeListener(handle, lingering, onError, unread);
+    const listener = nodeListener({ handle, lingering, memory, onError });
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
@@ -92,7 +92,7 @@ export class HttpServer {
       handle,
       onError,
       lingering,
-      unread,
+      memory,
       requestMsMax: settings.requestTimeout,
       ...(options.clock && { clock: options.clock }),
       // As if node:http had just accepted the connection.

@@ -15,7 +15,7 @@ export type OnError = (error: unknown) => void;
  * Longer bodies are passed on as they arrive. The handler reads them once it knows the caller, so that an
  * unauthenticated client cannot make the server hold more than this.
  */
-export const WHOLE_BYTES_MAX = 256 * 1024;
+export const WHOLE_BYTES_MAX = 64 * 1024;
 
 /** Clients keep idle connections for a minute; a server that closes earlier makes them meet ECONNRESET. */
 export const KEEP_ALIVE_SECONDS = 75;

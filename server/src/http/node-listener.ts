@@ -18,8 +18,8 @@ import {
   written,
 } from "./lane-limits.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
+import { Holding, type PeerMemory } from "./peer-memory.ts";
 import { HeaderList, PartsFiller, type RawRequest } from "./raw-request.ts";
-import { ResponseMemory } from "./response-memory.ts";
 
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
@@ -31,13 +31,20 @@ export const NODE_HTTP_OPTIONS = {
 /** A large body takes its time: only `STALLED_MS_MAX` ends it. */
 export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
 
+export interface NodeListenerOptions {
+  readonly handle: Handle;
+  readonly lingering: LingeringCloses;
+  readonly memory: PeerMemory;
+  readonly onError: OnError;
+}
+
 /** Carries requests between node:http and a handler that knows nothing of it. */
-export function nodeListener(
-  handle: Handle,
-  lingering: LingeringCloses,
-  onError: OnError,
-  unread = new ResponseMemory(),
-): RequestListener {
+export function nodeListener({
+  handle,
+  lingering,
+  memory,
+  onError,
+}: NodeListenerOptions): RequestListener {
   return (message, response) => {
     const headers = new HeaderList(message.rawHeaders);
     // A proxy in front may believe the other one, and cache one account's answer for another. RFC 9112, 3.2.
@@ -45,10 +52,17 @@ export function nodeListener(
       response.writeHead(400, { Connection: "close" }).end();
       return;
     }
-    const body = new NodeBody(message);
+    const peer = {
+      remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
+      account: "",
+      destroy: () => message.socket.destroy(),
+    };
+    const holding = new Holding(memory, peer);
+    const body = new NodeBody(message, holding);
     const give = (answer: WireResponse) => {
       try {
-        send(message, response, answer, { lingering, unread, onError });
+        holding.release();
+        send(message, response, answer, { lingering, holding, onError });
         body.discard();
       } catch (error) {
         cut(error);
@@ -63,10 +77,12 @@ export function nodeListener(
       target: originForm(message.url ?? "/"),
       headers,
       secure: "encrypted" in message.socket,
-      remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
+      remoteAddress: peer.remoteAddress,
       opensConnection: isFirstUse(message.socket),
+      peer,
       body,
     };
+    response.once("close", () => holding.end());
     const serve = () => {
       let answer: Awaitable<WireResponse>;
       try {
@@ -120,7 +136,7 @@ const COUNTED_BYTES_MIN = 64 << 10;
 
 interface SendOptions {
   readonly lingering: LingeringCloses;
-  readonly unread: ResponseMemory;
+  readonly holding: Holding;
   readonly onError: OnError;
 }
 
@@ -128,7 +144,7 @@ function send(
   message: IncomingMessage,
   response: ServerResponse,
   answer: WireResponse,
-  { lingering, unread, onError }: SendOptions,
+  { lingering, holding, onError }: SendOptions,
 ): void {
   if (response.destroyed) return;
   // The answer carries its own date.
@@ -145,12 +161,11 @@ function send(
     if (passOver(message, response, lingering)) headers.push("Connection", "close");
     response.writeHead(status, headers).end(body);
     if (response.writableLength > COUNTED_BYTES_MIN) {
-      unread.add(response, response.writableLength);
-      response.once("close", () => unread.remove(response));
+      holding.answer(response.writableLength, () => response.writableLength);
     }
   } else {
     response.writeHead(status, headers);
-    void pour(body, response, onError);
+    void pour(holding.pouring(body), response, onError);
   }
 }
 
@@ -217,9 +232,11 @@ class NodeBody implements BodySource {
   #filler: PartsFiller | undefined;
   /** The bytes that `read` has received so far, joined: chunks of one byte would take 400 times their length. */
   #arrived = new GrowingBytes();
+  readonly #holding: Holding;
 
-  constructor(message: IncomingMessage) {
+  constructor(message: IncomingMessage, holding: Holding) {
     this.#message = message;
+    this.#holding = holding;
     const isChunked = message.headers["transfer-encoding"] !== undefined;
     this.bytes = isChunked ? undefined : Number(message.headers["content-length"] ?? 0);
   }
@@ -230,16 +247,25 @@ class NodeBody implements BodySource {
     if (this.bytes !== undefined && this.bytes > bytesMax) return undefined;
     // The message may have ended between two calls.
     if (message.destroyed && !message.complete) return Promise.reject(new BodyAborted());
+    this.#holding.waitsFor = "body";
     return new Promise((resolve, reject) => {
+      const end = (body: Uint8Array | undefined) => {
+        this.#holding.waitsFor = undefined;
+        resolve(body);
+      };
       const take = (chunk: Buffer) => {
+        const { room } = this.#arrived;
         const length = this.#arrived.length + chunk.length;
         this.#arrived.append(chunk, this.bytes ?? 2 * length);
-        if (length <= bytesMax) return;
+        this.#holding.moved(chunk.length);
+        const hasRoom = this.#holding.take(this.#arrived.room - room);
+        if (length <= bytesMax && hasRoom) return;
         message.off("data", take).pause();
-        resolve(undefined);
+        if (hasRoom) end(undefined);
+        else reject(this.#holding.refusal());
       };
       message.on("data", take).resume();
-      message.on("end", () => resolve(this.#arrived.bytes));
+      message.on("end", () => end(this.#arrived.bytes));
       message.on("error", () => reject(new BodyAborted()));
       message.on("close", () => {
         if (!message.complete) reject(new BodyAborted());
@@ -252,10 +278,16 @@ class NodeBody implements BodySource {
     this.#arrived = new GrowingBytes();
     // A client that leaves during the rest needs no answer.
     this.#filler?.discard().catch(() => {});
+    // node:http skips only what nobody has begun to read.
+    if (!this.#filler) this.#message.resume();
+  }
+
+  reserve(bytes: number): void {
+    this.#holding.reserve(bytes);
   }
 
   async fill(memory: Uint8Array): Promise<number> {
-    this.#filler ??= new PartsFiller(this.#message);
+    this.#filler ??= new PartsFiller(movedParts(this.#message, this.#holding));
     try {
       return await this.#filler.fill(memory);
     } catch (error) {
@@ -263,4 +295,19 @@ class NodeBody implements BodySource {
       throw new BodyAborted();
     }
   }
+}
+
+/** The parts of a message, each of which is waited for and counted as it arrives. */
+async function* movedParts(
+  message: AsyncIterable<Uint8Array>,
+  holding: Holding,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  holding.waitsFor = "body";
+  for await (const part of message) {
+    holding.waitsFor = undefined;
+    holding.moved(part.length);
+    yield part;
+    holding.waitsFor = "body";
+  }
+  holding.waitsFor = undefined;
 }

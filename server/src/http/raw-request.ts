@@ -23,6 +23,8 @@ export interface RawRequest {
   readonly opensConnection?: boolean;
   /** How long the lane held the request until its body was here too, in milliseconds. Default 0. */
   readonly heldMs?: number;
+  /** Receives the account once the caller may act for it; "" before. */
+  readonly peer?: { account: string } | undefined;
   readonly body: BodySource;
 }
 
@@ -49,6 +51,8 @@ export class WholeBody implements BodySource {
     this.#at += taken.length;
     return taken.length;
   }
+
+  reserve(): void {}
 }
 
 /** Fills memory from parts of any length. */

@@ -21,11 +21,9 @@ import { Router } from "../wire/router.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
-import { WHOLE_BYTES_MAX } from "./lane-limits.ts";
 import { KNOWN_VERBS, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
-import type { RequestMemory } from "./request-memory.ts";
 import type { Service } from "./service.ts";
 import { checkDeadline, type Deadline, TimedBody } from "./timed-body.ts";
 
@@ -34,7 +32,6 @@ export interface RequestPipelineOptions {
   readonly clock: Clock;
   readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
-  readonly requestMemory: RequestMemory;
   /** Times requests where the clock's whole milliseconds are too coarse. Costs one more call per request. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
@@ -139,6 +136,7 @@ export class RequestPipeline<Context> {
       typeof access === "function" ? access(request) : access,
       this.#service.dialect,
     );
+    if (request.peer) request.peer.account = request.account.name;
     request.deadline = this.#deadlineOf(request);
     switch (operation.body) {
       case "buffer":
@@ -147,7 +145,7 @@ export class RequestPipeline<Context> {
         request.bodySource = request.deadline
           ? new TimedBody(request.source, request.deadline)
           : request.source;
-        return this.#passStream(operation, request);
+        return this.#passGate(operation, request);
     }
     return this.#passGate(operation, request);
   }
@@ -161,26 +159,10 @@ export class RequestPipeline<Context> {
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
   }
 
-  #passStream(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
-    const held = Math.min(request.source.bytes ?? 0, operation.heldBytesMax ?? 0);
-    return held > WHOLE_BYTES_MAX
-      ? this.#options.requestMemory.hold(held, async () => this.#passGate(operation, request))
-      : this.#passGate(operation, request);
-  }
-
   #readBody(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
-    const { source } = request;
-    const { bytes } = source;
-    const take = (body: Uint8Array | undefined) => this.#takeBody(operation, request, body);
-    const readInRoom = (bytesMax: number) =>
-      this.#options.requestMemory.hold(bytesMax, async () => take(await source.read(bytesMax)));
-    if (bytes === undefined) {
-      return whenReady(source.read(WHOLE_BYTES_MAX), (body) =>
-        body === undefined ? readInRoom(LIMITS.bodyBytesMax) : take(body),
-      );
-    }
-    if (bytes > WHOLE_BYTES_MAX && bytes <= LIMITS.bodyBytesMax) return readInRoom(bytes);
-    return whenReady(source.read(LIMITS.bodyBytesMax), take);
+    return whenReady(request.source.read(LIMITS.bodyBytesMax), (body) =>
+      this.#takeBody(operation, request, body),
+    );
   }
 
   #takeBody(

@@ -25,6 +25,7 @@ export class Request implements WireRequest {
   readonly remoteAddress: string;
   readonly opensConnection: boolean;
   readonly heldMs: number;
+  readonly peer: RawRequest["peer"];
   readonly source: BodySource;
   readonly requestId: string;
   /** Looked up once. It is echoed and logged; an unprintable or very long one counts as absent. */
@@ -65,6 +66,7 @@ export class Request implements WireRequest {
     this.remoteAddress = raw.remoteAddress;
     this.opensConnection = raw.opensConnection === true;
     this.heldMs = raw.heldMs ?? 0;
+    this.peer = raw.peer;
     this.source = raw.body;
     this.requestId = requestId;
     this.clientRequestId = printableId(raw.headers.get("x-ms-client-request-id"));

@@ -37,6 +37,10 @@ export class TimedBody implements BodySource {
     return this.#inTime(this.#source.fill(memory));
   }
 
+  reserve(bytes: number): void {
+    this.#source.reserve(bytes);
+  }
+
   #inTime<T>(came: Awaitable<T>): Awaitable<T> {
     return whenReady(came, (value) => {
       checkDeadline(this.#deadline);

@@ -176,6 +176,42 @@ export interface EngineCounts {
   readonly fileBytes: number;
 }
 
+/** What `http/peer-memory.ts` counts. */
+export interface PeerCounts {
+  readonly bytes: number;
+  readonly counts: {
+    readonly cutForRoom: number;
+    readonly cutForRate: number;
+    readonly refused: number;
+  };
+}
+
+export function peerMetrics({ bytes, counts }: PeerCounts): Metric[] {
+  return [
+    single(
+      "rowhouse_peer_memory_bytes",
+      "gauge",
+      "Memory held for unfinished requests, bodies in work and unread answers.",
+      bytes,
+    ),
+    {
+      name: "rowhouse_peers_cut_total",
+      type: "counter",
+      help: "Connections cut: the slowest when there was no room, or below the minimum rate.",
+      samples: [
+        { labels: { reason: "room" }, value: counts.cutForRoom },
+        { labels: { reason: "rate" }, value: counts.cutForRate },
+      ],
+    },
+    single(
+      "rowhouse_peers_refused_total",
+      "counter",
+      "Requests refused with 503 because there was no room for their bodies.",
+      counts.refused,
+    ),
+  ];
+}
+
 export function engineMetrics(counts: EngineCounts): Metric[] {
   const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
   return [

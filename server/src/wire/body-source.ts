@@ -16,6 +16,11 @@ export interface BodySource {
    * @throws BodyAborted when the client goes away before the end.
    */
   fill(memory: Uint8Array): number | Promise<number>;
+  /**
+   * Counts memory that its reader holds for this body until the answer; `read` counts its own.
+   * @throws ServiceError ServerBusy when there is no room for more.
+   */
+  reserve(bytes: number): void;
 }
 
 /** The client left before its request was whole, so no answer can be sent. */

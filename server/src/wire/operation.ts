@@ -22,8 +22,6 @@ export interface Operation<Context, Input, Output, Resource extends string = str
   readonly body?: "none" | "buffer" | "stream";
   /** Largest body for `body: "buffer"`. Default, and upper bound: `LIMITS.bodyBytesMax`. */
   readonly bodyBytesMax?: number;
-  /** For `body: "stream"` of which up to so many bytes are held in memory all the same: they take room like a buffer. */
-  readonly heldBytesMax?: number;
   /** Pure. @throws ServiceError for anything malformed. */
   decode(request: WireRequest): Input;
   /** Knows of the request what `decode` took from it. */

@@ -307,6 +307,6 @@ function requestedAhead(parts: Parts) {
   };
 }
 
-const NO_BODY = { fill: () => 0 };
+const NO_BODY = { fill: () => 0, reserve() {} };
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}

@@ -116,7 +116,7 @@ export function receiveWhole(
  * @throws ServiceError InvalidInput of frames; BodyAborted from below.
  */
 export async function* summedContent(
-  body: Pick<BodySource, "fill">,
+  body: Pick<BodySource, "fill" | "reserve">,
   expected: IncomingContent,
   wanted: Wanted,
   parts: UploadParts,

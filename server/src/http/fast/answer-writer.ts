@@ -30,6 +30,13 @@ export class AnswerWriter {
     return this.#direct?.waits ? this.#direct.waitingBytes : this.#socket.writableLength;
   }
 
+  /** How many of them the system has not taken yet. Those it has taken in part count as a whole in `unreadBytes`. */
+  get unsentBytes(): number {
+    const handle: unknown = Reflect.get(this.#socket, "_handle");
+    const isCounting = typeof handle === "object" && handle !== null && "writeQueueSize" in handle;
+    return isCounting ? Number(handle.writeQueueSize) : this.unreadBytes;
+  }
+
   /** Calls `then` once `mustDrain` is over; never if the connection breaks first. */
   whenDrained(then: () => void): void {
     if (this.#direct?.waits) this.#direct.whenTaken(then);
@@ -78,7 +85,7 @@ export class AnswerWriter {
   }
 
   /** Ends the connection with a refusal that no operation wrote, as node:http would answer. */
-  refuse(status: 400 | 408): void {
+  refuse(status: 400 | 408 | 503): void {
     this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${CLOSE}`);
   }
 

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
 import { BodyAborted } from "../../wire/body-source.ts";
+import { Holding, PeerMemory } from "../peer-memory.ts";
 import { ArrivingBody } from "./arriving-body.ts";
 import { SharedReadBuffers } from "./shared-read-buffer.ts";
 
@@ -25,7 +26,9 @@ describe("A body that is still arriving", () => {
       behind.push(body.take(bytes).toString());
       reads.socket.emit("taken");
     });
-    const body = new ArrivingBody(reads, Buffer.from(begin), length);
+    const peer = { remoteAddress: "", account: "", destroy() {} };
+    const holding = new Holding(new PeerMemory(), peer);
+    const body = new ArrivingBody(reads, Buffer.from(begin), length, holding);
     reads.socket.on("end", () => body.abort());
     const close = () => {
       client.destroy();

@@ -1,4 +1,6 @@
 import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
+import { grownBytes } from "../growing-bytes.ts";
+import type { Holding } from "../peer-memory.ts";
 import type { Room, SharedReadBuffers } from "./shared-read-buffer.ts";
 
 /**
@@ -7,6 +9,7 @@ import type { Room, SharedReadBuffers } from "./shared-read-buffer.ts";
  */
 export class ArrivingBody implements BodySource, Room {
   readonly #reads: SharedReadBuffers;
+  readonly #holding: Holding;
   readonly bytes: number;
   /** Bytes that have not arrived. */
   left: number;
@@ -18,8 +21,10 @@ export class ArrivingBody implements BodySource, Room {
   readonly #asked: Asked[] = [];
   #aborted = false;
 
-  constructor(reads: SharedReadBuffers, begin: Buffer, length: number) {
+  /** @param holding counts what is held of the body, and how fast it arrives; its owner releases it */
+  constructor(reads: SharedReadBuffers, begin: Buffer, length: number, holding: Holding) {
     this.#reads = reads;
+    this.#holding = holding;
     this.bytes = length;
     this.left = length - begin.length;
     this.#kept = Buffer.from(begin);
@@ -33,9 +38,20 @@ export class ArrivingBody implements BodySource, Room {
 
   async read(bytesMax: number): Promise<Uint8Array | undefined> {
     if (this.bytes > bytesMax) return undefined;
-    const body = Buffer.allocUnsafeSlow(this.bytes);
-    await this.fill(body);
+    let [body, filled] = [NOTHING, 0];
+    do {
+      const larger = grownBytes(filled || this.#kept.length, this.bytes);
+      this.reserve(larger - body.length);
+      const grown = Buffer.allocUnsafeSlow(larger);
+      body.copy(grown);
+      body = grown;
+      filled += await this.fill(body.subarray(filled));
+    } while (filled < this.bytes);
     return body;
+  }
+
+  reserve(bytes: number): void {
+    this.#holding.reserve(bytes);
   }
 
   fill(memory: Uint8Array): number | Promise<number> {
@@ -45,6 +61,7 @@ export class ArrivingBody implements BodySource, Room {
     this.#kept = this.#kept.subarray(taken.length);
     if (taken.length === memory.length || this.isWhole) return taken.length;
     if (this.#aborted) throw new BodyAborted();
+    this.#holding.waitsFor = "body";
     return new Promise((resolve, reject) => {
       this.#asked.push({ memory, filled: taken.length, resolve, reject });
       if (this.#reads.socket.isPaused()) this.#reads.socket.resume();
@@ -62,6 +79,7 @@ export class ArrivingBody implements BodySource, Room {
       this.filled(taken.length);
     }
     this.left -= bytes.length;
+    this.#holding.moved(bytes.length);
     if (bytes.length > 0 && !this.isUnwanted) {
       this.#kept = Buffer.concat([this.#kept, bytes]);
       this.#reads.socket.pause();
@@ -79,16 +97,20 @@ export class ArrivingBody implements BodySource, Room {
 
   filled(bytes: number): void {
     this.left -= bytes;
+    this.#holding.moved(bytes);
     const first = this.#asked[0];
     if (first === undefined) return;
     first.filled += bytes;
     if (this.isWhole) {
+      this.#holding.waitsFor = undefined;
       for (const { filled, resolve } of this.#asked.splice(0)) resolve(filled);
     } else if (first.filled === first.memory.length) {
       this.#asked.shift();
       first.resolve(first.filled);
+      if (this.#asked.length > 0) return;
       // Otherwise further bytes would have to be held.
-      if (this.#asked.length === 0) this.#reads.socket.pause();
+      this.#reads.socket.pause();
+      this.#holding.waitsFor = undefined;
     }
   }
 
@@ -97,6 +119,7 @@ export class ArrivingBody implements BodySource, Room {
     this.#kept = NOTHING;
     this.isUnwanted = true;
     this.#refuse();
+    if (!this.isWhole) this.#holding.waitsFor = "body";
     this.#reads.socket.resume();
   }
 

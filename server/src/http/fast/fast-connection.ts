@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { Awaitable } from "../../awaitable.ts";
 import { takeBytes } from "../../byte-slab.ts";
+import { bodyBytesOf } from "../../wire/body-bytes.ts";
 import { BodyAborted, type BodySource } from "../../wire/body-source.ts";
 import type { WireResponse } from "../../wire/operation.ts";
 import { GrowingBytes } from "../growing-bytes.ts";
@@ -17,8 +18,8 @@ import {
   WHOLE_BYTES_MAX,
 } from "../lane-limits.ts";
 import type { LingeringCloses } from "../lingering-close.ts";
+import { Holding, type PeerConnection, type PeerMemory } from "../peer-memory.ts";
 import { WholeBody } from "../raw-request.ts";
-import type { ResponseMemory } from "../response-memory.ts";
 import type { Answered, CoalescedAnswers } from "./answer-coalescing.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 import { ArrivingBody } from "./arriving-body.ts";
@@ -33,7 +34,7 @@ export interface Lane {
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
   readonly gathered: CoalescedAnswers;
-  readonly unread: ResponseMemory;
+  readonly memory: PeerMemory;
   /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
   /** Monotonic milliseconds, to within a sweep. */
@@ -68,11 +69,15 @@ const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
  *   either → closed        the client ends or breaks the connection, a time limit passes, an answer fails, or
  *                          the lane closes
  */
-export class FastConnection implements Answered {
+export class FastConnection implements Answered, PeerConnection {
   readonly #lane: Lane;
   readonly #reads: SharedReadBuffers;
   readonly #writer: AnswerWriter;
-  readonly #remoteAddress: string;
+  readonly remoteAddress: string;
+  /** The account of the request at hand, set by its handler. */
+  account = "";
+  /** Most connections never hold anything between two reads. */
+  #holding: Holding | undefined;
   /** Bytes of an incomplete request, or bytes behind the request that is being handled. */
   #unread = new GrowingBytes();
   /** Length at which the current request is whole; 0 until its head is. */
@@ -99,7 +104,7 @@ export class FastConnection implements Answered {
     const { socket } = this.#reads;
     this.socket = socket;
     this.#writer = new AnswerWriter(socket);
-    this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
+    this.remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
     socket.on("error", this.#break);
     // No progress for too long.
@@ -151,7 +156,8 @@ export class FastConnection implements Answered {
       this.#since = this.#lane.now();
       this.#read(lent, true);
     } else {
-      this.#unread.append(lent, this.#wanted);
+      this.#holding?.moved(lent.length);
+      if (!this.#keep(lent)) return;
       if (this.#unread.length >= this.#wanted) this.#readOn();
     }
   };
@@ -165,7 +171,7 @@ export class FastConnection implements Answered {
 
   #onClose = (): void => {
     this.#lane.forget(this);
-    this.#lane.unread.remove(this.socket);
+    this.#holding?.end();
     this.#arriving?.abort();
   };
 
@@ -181,8 +187,29 @@ export class FastConnection implements Answered {
     else this.#writer.refuse(400);
   }
 
+  get #held(): Holding {
+    this.#holding ??= new Holding(this.#lane.memory, this);
+    return this.#holding;
+  }
+
+  /** Holds bytes of an incomplete request. @returns false if there is no room: the connection has ended then */
+  #keep(bytes: Buffer): boolean {
+    const { room } = this.#unread;
+    this.#unread.append(bytes, this.#wanted);
+    const holding = this.#held;
+    if (holding.take(this.#unread.room - room)) {
+      // A head has a time limit of its own, and an answer that says so.
+      if (this.#wanted > 0) holding.waitsFor = "body";
+      return true;
+    }
+    this.#writer.refuse(503);
+    this.socket.destroySoon();
+    return false;
+  }
+
   /** Reads the bytes that were held. */
   #readOn(): void {
+    this.#holding?.end();
     const kept = this.#unread.bytes;
     this.#unread = new GrowingBytes();
     this.#read(kept, false);
@@ -220,8 +247,7 @@ export class FastConnection implements Answered {
       }
       this.#wanted = read.bytes;
       if (read.bytes > 0) this.#headAt ||= this.#lane.exactNow();
-      this.#unread.append(bytes.subarray(at), read.bytes);
-      if (this.#ended) this.#leave();
+      if (this.#keep(bytes.subarray(at)) && this.#ended) this.#leave();
       return;
     }
     this.#since = this.#lane.now();
@@ -230,7 +256,7 @@ export class FastConnection implements Answered {
 
   /** A body that begins with these bytes and is read as it arrives. */
   #receive(begin: Buffer, length: number): ArrivingBody {
-    const body = new ArrivingBody(this.#reads, begin, length);
+    const body = new ArrivingBody(this.#reads, begin, length, this.#held);
     this.#arriving = body;
     this.socket.setTimeout(STALLED_MS_MAX);
     return body;
@@ -242,6 +268,7 @@ export class FastConnection implements Answered {
     socket.off("error", this.#break);
     socket.off("timeout", this.#break);
     socket.off("close", this.#onClose);
+    this.#holding?.end();
     this.#lane.forget(this);
     this.#lane.giveAway(this.#reads.giveBack(bytes));
   }
@@ -254,15 +281,17 @@ export class FastConnection implements Answered {
    */
   #answer(request: PlainRequest, body: BodySource, isLast: boolean): boolean {
     let answer: Awaitable<WireResponse>;
+    this.account = "";
     try {
       answer = this.#lane.handle({
         verb: request.verb,
         target: request.target,
         headers: request.headers,
         secure: false,
-        remoteAddress: this.#remoteAddress,
+        remoteAddress: this.remoteAddress,
         opensConnection: this.#takeFirst(),
         heldMs: this.#takeHeldMs(),
+        peer: this,
         body,
       });
     } catch (error) {
@@ -321,9 +350,10 @@ export class FastConnection implements Answered {
     const lingers = (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
     if (lingers) this.#lane.lingering.prepare(this.socket);
     const closes = lingers || this.#lane.isClosing;
+    this.#holding?.release();
     let rest: Promise<void> | undefined;
     try {
-      rest = this.#writer.write(answer, verb, closes);
+      rest = this.#writer.write(isPoured(answer) ? this.#counted(answer) : answer, verb, closes);
     } catch (error) {
       this.#cut(error);
       return true;
@@ -340,6 +370,11 @@ export class FastConnection implements Answered {
       (error) => this.#cut(error),
     );
     return false;
+  }
+
+  /** An answer whose body comes in parts, each of which counts until the client has taken it. */
+  #counted(answer: PouredAnswer): WireResponse {
+    return { ...answer, body: this.#held.pouring(answer.body) };
   }
 
   /** An answer is out: continue with the next request once it may be read. */
@@ -366,19 +401,22 @@ export class FastConnection implements Answered {
         return true;
       }
       this.#arriving = undefined;
+      this.#holding?.end();
       this.#reads.room = undefined;
       this.socket.setTimeout(0);
     }
     if (!this.#writer.mustDrain) return false;
     this.#answering = true;
     this.socket.setTimeout(STALLED_MS_MAX);
-    this.#lane.unread.add(this.socket, this.#writer.unreadBytes);
+    this.#held.answer(this.#writer.unreadBytes, this.#lookLeft);
     this.#writer.whenDrained(this.#onDrained);
     return true;
   }
 
+  #lookLeft = (): number => this.#writer.unsentBytes;
+
   #onDrained = (): void => {
-    this.#lane.unread.remove(this.socket);
+    this.#holding?.read();
     this.socket.setTimeout(0);
     this.#goOn();
   };
@@ -396,6 +434,12 @@ export class FastConnection implements Answered {
     if (!(error instanceof BodyAborted)) this.#lane.onError(error);
     this.socket.destroy();
   }
+}
+
+type PouredAnswer = WireResponse & { readonly body: AsyncIterable<Uint8Array> };
+
+function isPoured(answer: WireResponse): answer is PouredAnswer {
+  return bodyBytesOf(answer.body) === undefined;
 }
 
 /** The body of a request among these bytes, copied if they are `lent`. */

@@ -1,12 +1,10 @@
 import type { Socket } from "node:net";
-import { ResponseMemory } from "../response-memory.ts";
+import type { PeerMemory } from "../peer-memory.ts";
 import { CoalescedAnswers } from "./answer-coalescing.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 
 export interface FastLaneOptions
-  extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "requestMsMax"> {
-  /** Default: of this lane alone. */
-  readonly unread?: ResponseMemory;
+  extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "memory" | "requestMsMax"> {
   /** Monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
 }
@@ -28,7 +26,7 @@ export class FastLane implements Lane {
   readonly lingering: Lane["lingering"];
   readonly requestMsMax: number;
   readonly gathered: CoalescedAnswers;
-  readonly unread: ResponseMemory;
+  readonly memory: PeerMemory;
   readonly #clock: () => number;
   #nextSweepAt: number;
   isClosing = false;
@@ -41,7 +39,7 @@ export class FastLane implements Lane {
     this.onError = options.onError;
     this.lingering = options.lingering;
     this.requestMsMax = options.requestMsMax;
-    this.unread = options.unread ?? new ResponseMemory();
+    this.memory = options.memory;
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
     this.gathered = new CoalescedAnswers(this.#clock);

@@ -5,21 +5,22 @@ import { after, before, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
-import { RequestMemory } from "@rowhouse/server/http/request-memory";
+import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { KEY, StorageWire } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
-import { until } from "./turns.ts";
+import { turns, until } from "./turns.ts";
 
 const { name } = DEVELOPMENT_ACCOUNT;
 const LARGE = 500_000;
 const SMALL = 20_000;
+const MIB = 1 << 20;
 
 for (const lane of ["node", "fast"] as const) {
   describe(`Large bodies (${lane})`, () => {
-    /** Enough for one of the large bodies. */
-    const room = new RequestMemory(2 * LARGE);
+    /** Half of it is for one account, and enough for one of the large bodies. */
+    const room = new PeerMemory({ bytesMax: 2 * 1.5 * LARGE, sweeps: false });
     let server: LocalServer;
     let wire: TableWire;
     const insertion = (rowKey: string, bytes: number) => {
@@ -35,7 +36,7 @@ for (const lane of ["node", "fast"] as const) {
     before(async () => {
       const any = { host: "127.0.0.1", port: 0 };
       const listen = { blob: any, table: any };
-      server = await startLocalServer({ lane, requestMemory: room, listen });
+      server = await startLocalServer({ lane, memory: room, listen });
       wire = new TableWire({ url: `${server.url}/${name}`, account: name, key: KEY });
       await wire.send("POST", "/Tables", { body: { TableName: "Large" } });
     });
@@ -72,14 +73,44 @@ for (const lane of ["node", "fast"] as const) {
       await until(() => room.bytes === 0);
     });
 
-    it("in chunks reserve room for the longest body allowed, and are refused without it", async () => {
+    it("count as they arrive, not as they are announced", async () => {
+      const connections = await Promise.all(Array.from({ length: 10 }, open));
+      const bytes = insertion("announced", LARGE);
+      for (const connection of connections) {
+        connection.write(bytes.subarray(0, 10_000));
+      }
+      await until(() => room.bytes >= 10 * 9_000);
+      assert.ok(room.bytes <= 10 * 40_000, `${room.bytes}`);
+      for (const connection of connections) connection.destroy();
+      await until(() => room.bytes === 0);
+    });
+
+    it("that have stopped arriving make room for another client's", async () => {
+      const stopped = await open();
+      stopped.write(insertion("stopped", LARGE).subarray(0, LARGE / 2));
+      await until(() => room.bytes >= LARGE / 2);
+      await turns(20);
+      // Seconds without a byte.
+      for (let i = 0; i < 20; i++) room.sweep();
+      const other = await open();
+      other.write(insertion("other", LARGE));
+      assert.equal((await other.answer()).status, 201);
+      await assert.rejects(stopped.answer(), /The connection ended/);
+      other.destroy();
+    });
+
+    it("that trickle in more slowly than the minimum rate end their connection", async () => {
       const connection = await open();
-      connection.write(inChunks(insertion("long", LARGE)));
-      assert.equal((await connection.answer()).status, 503);
-      assert.equal(room.bytes, 0);
-      connection.write(insertion("behind", SMALL));
-      assert.equal((await connection.answer()).status, 201);
-      connection.destroy();
+      const bytes = insertion("trickle", LARGE);
+      connection.write(bytes.subarray(0, 2_000));
+      await until(() => room.bytes > 0);
+      for (let i = 0; i < 100; i++) {
+        connection.write(bytes.subarray(2_000 + i * 100, 2_100 + i * 100));
+        await turns(5);
+        room.sweep();
+      }
+      await assert.rejects(connection.answer(), /The connection ended/);
+      await until(() => room.bytes === 0);
     });
 
     it("arrive whole in chunks if there is room", async () => {
@@ -115,15 +146,6 @@ for (const lane of ["node", "fast"] as const) {
       wire.close();
     });
 
-    it("do not include short ones in chunks, which need no room", async () => {
-      const connection = await open();
-      for (const bytes of [SMALL, 240_000]) {
-        connection.write(inChunks(insertion(`short ${bytes}`, bytes)));
-        assert.equal((await connection.answer()).status, 201);
-      }
-      connection.destroy();
-    });
-
     it("in tiny chunks use little more memory than their length", async () => {
       const connection = await open();
       const bytes = insertion("crumbs", 200_000);
@@ -144,6 +166,36 @@ for (const lane of ["node", "fast"] as const) {
       connection.write(request.subarray(-20));
       assert.equal((await connection.answer()).status, 201);
       connection.destroy();
+    });
+
+    it("and downloads that nobody reads share the room, and the slowest makes room for another", async () => {
+      const roomy = new PeerMemory({ bytesMax: 16 * MIB, sweeps: false });
+      const listen = { blob: { host: "127.0.0.1", port: 0 } };
+      const other = await startLocalServer({ lane, memory: roomy, listen });
+      const url = other.urls.blob ?? "";
+      const wire = new StorageWire(url, "application/octet-stream");
+      const open = { "x-ms-blob-public-access": "container" };
+      await wire.send("PUT", "/docs?restype=container", { headers: open });
+      const content = Buffer.alloc(16 * MIB, "content");
+      const put = { body: content, headers: { "x-ms-blob-type": "BlockBlob" } };
+      assert.equal((await wire.send("PUT", "/docs/large", put)).status, 201);
+      const unread: HttpConnection[] = [];
+      for (let i = 0; i < 20; i++) {
+        const connection = await HttpConnection.open(new URL(url));
+        connection.socket.pause();
+        connection.write(`GET /${name}/docs/large HTTP/1.1\r\nHost: h\r\n\r\n`);
+        unread.push(connection);
+      }
+      await until(() => {
+        roomy.sweep();
+        return roomy.counts.cutForRoom > 0;
+      });
+      assert.ok(roomy.bytes <= 8 * MIB, `${roomy.bytes}`);
+      assert.equal((await wire.send("GET", "/docs/large")).body.length, content.length);
+      for (const connection of unread) connection.destroy();
+      await until(() => roomy.bytes === 0);
+      wire.close();
+      await other.close();
     });
 
     it("reserve no room if the request is refused for its signature", async () => {
