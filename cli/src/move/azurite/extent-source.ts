@@ -49,6 +49,7 @@ export class Extents {
         await filler.fill(whole);
         return whole;
       },
+      reserve() {},
       fill: (memory) => filler.fill(memory),
     };
   }
