@@ -53,7 +53,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/each-bounded.ts",
     "server/src/wire/operation.ts",
   ],
-  "server/src/content": ["server/src/engine", "server/src/awaitable.ts"],
+  "server/src/content": ["server/src/engine", "server/src/awaitable.ts", "server/src/own-pages.ts"],
   "server/src/http": [
     "protocol/src",
     "server/src/auth",
@@ -100,6 +100,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/awaitable.ts",
     "server/src/each-bounded.ts",
     "server/src/byte-slab.ts",
+    "server/src/own-pages.ts",
     "server/src/byte-views.ts",
     "server/src/blob/blob-keys.ts",
     "server/src/blob/blob-record.ts",
