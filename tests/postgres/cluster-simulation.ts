@@ -30,9 +30,6 @@ if (NO_CLUSTER !== undefined || process.env.CITUS_URL !== undefined) {
   console.error(NO_CLUSTER ?? "The servers of CITUS_URL are not for killing: leave it out.");
   process.exit(2);
 }
-await withFolder(overCluster);
-await withFolder(overStandbys);
-
 /** A fault, and how it is told; runs until what it did is over. */
 type Fault = readonly [name: string, strike: () => Promise<void>];
 
@@ -204,3 +201,6 @@ class Fronts {
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+await withFolder(overCluster);
+await withFolder(overStandbys);

@@ -1,7 +1,7 @@
 import type { Awaitable } from "../awaitable.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { Engine, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
+import type { Engine, Key, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
 import { startOfPartition } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { queuePartition } from "./message-keys.ts";
@@ -126,6 +126,8 @@ export function textsOf(messages: readonly Message[]): string[] {
 class ReadCounter implements Engine {
   entries = 0;
   scans = 0;
+  /** Where the last scan began. */
+  scanStart: Key | undefined;
   readonly #engine: Engine;
 
   constructor(engine: Engine) {
@@ -147,6 +149,7 @@ class ReadCounter implements Engine {
 
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd> {
     this.scans++;
+    this.scanStart = range.start;
     const counting: Visit = (entry) => {
       this.entries++;
       return visit(entry);

@@ -1,5 +1,5 @@
 import type { Engine, Key } from "../engine/engine.ts";
-import { after } from "../engine/key-codec.ts";
+import { after, copyKey } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import {
   queueText,
@@ -25,7 +25,15 @@ interface Floor {
   readonly key: Key;
   /** When the last of the messages before it became visible. */
   readonly visibleAt: number;
+  /** When the messages before it were last looked for, from the first on. */
   readonly foundAt: number;
+}
+
+/** The floor in use, and a later one that becomes it once it is old enough for clocks that differ. */
+interface Floors {
+  readonly floor: Floor;
+  readonly next: Floor | undefined;
+  readonly raisedAt: number;
 }
 
 /** How many expired messages are passed over before another way is tried. */
@@ -36,6 +44,8 @@ const UNEXPIRED_READ_MAX = 1024;
 const CLOCKS_APART_MS_MAX = 5_000;
 /** … and is discarded after this time, in case they differ by more. */
 const FLOOR_MS_MAX = 30_000;
+/** A floor is raised no more often. */
+const RAISED_EACH_MS = 1_000;
 const FLOORS_MAX = 1_000;
 
 /**
@@ -46,7 +56,9 @@ const FLOORS_MAX = 1_000;
  * after a mass expiry or a long downtime. Three things keep the range short all the same:
  *
  * - The position where the expired messages in front end is remembered as the floor. It stays valid: messages
- *   that become visible later sort after it, and expired messages stay expired.
+ *   that become visible later sort after it, and expired messages stay expired. So is the position of the first
+ *   message found: a database keeps received ones as dead rows while anyone holds an older snapshot, such as a
+ *   backup, and would step over all of them at each search (in one test, 3.8 ms became 9.9 in 6,000 messages).
  * - After some hundred expired messages, the search reads messages in the order of expiry, which skips all
  *   expired ones. For messages with equal times to live that is the same order.
  * - Only when hidden messages crowd the front of that order, too, are the expired ones passed over one by
@@ -55,7 +67,7 @@ const FLOORS_MAX = 1_000;
 export class VisibleMessages {
   readonly #engine: Engine;
   readonly #onManyExpired: () => void;
-  readonly #floors = new Map<string, Floor>();
+  readonly #floors = new Map<string, Floors>();
 
   /** @param onManyExpired called when expired messages slow down a search */
   constructor(engine: Engine, onManyExpired: () => void) {
@@ -91,11 +103,14 @@ export class VisibleMessages {
     let passed = 0;
     let passedLast: Key | undefined;
     let isInFront = true;
+    const floor = this.#floorOf(partition, now);
+    const foundAt = floor?.foundAt ?? now;
     await scanToEnd(
       this.#engine,
-      { start: this.#floorOf(partition, now) ?? start, end },
+      { start: floor?.key ?? start, end },
       ({ key }) => {
         if (readReadyExpiry(key) > now) {
+          if (isInFront && this.#mayRaise(partition, now)) passedLast = copyKey(key);
           isInFront = false;
           return consider(readReadyKey(key));
         }
@@ -105,7 +120,7 @@ export class VisibleMessages {
       },
       { entriesExpected: max },
     );
-    if (passedLast) this.#raiseFloor(partition, passedLast, now);
+    if (passedLast) this.#raiseFloor(partition, passedLast, now, foundAt);
     return passed >= passedMax;
   }
 
@@ -127,17 +142,35 @@ export class VisibleMessages {
   }
 
   /** Undefined where none is known, or where another process may still put a message before it. */
-  #floorOf(partition: Uint8Array, now: number): Key | undefined {
+  #floorOf(partition: Uint8Array, now: number): Floor | undefined {
     if (this.#floors.size === 0) return undefined;
-    const floor = this.#floors.get(queueText(partition));
-    if (!floor || floor.visibleAt >= now - CLOCKS_APART_MS_MAX) return undefined;
-    return Math.abs(now - floor.foundAt) < FLOOR_MS_MAX ? floor.key : undefined;
+    const { floor, next } = this.#floors.get(queueText(partition)) ?? {};
+    const isOld = (each: Floor | undefined) =>
+      each !== undefined &&
+      each.visibleAt < now - CLOCKS_APART_MS_MAX &&
+      Math.abs(now - each.foundAt) < FLOOR_MS_MAX;
+    if (isOld(next)) return next;
+    return isOld(floor) ? floor : undefined;
   }
 
-  #raiseFloor(partition: Uint8Array, { sort }: Key, now: number): void {
+  #mayRaise(partition: Uint8Array, now: number): boolean {
+    const known = this.#floors.get(queueText(partition));
+    return known === undefined || Math.abs(now - known.raisedAt) >= RAISED_EACH_MS;
+  }
+
+  #raiseFloor(partition: Uint8Array, { sort }: Key, now: number, foundAt: number): void {
     const key = { partition, sort };
-    const { visibleAt } = readReadyKey(key);
+    const raised = { key, visibleAt: readReadyKey(key).visibleAt, foundAt };
+    const inUse = this.#floorOf(partition, now);
+    // One that is not yet old enough is kept until it is: with a message each moment, the next would never be.
+    const { floor, next } = this.#floors.get(queueText(partition)) ?? {};
     if (this.#floors.size >= FLOORS_MAX) this.#floors.clear();
-    this.#floors.set(queueText(partition), { key, visibleAt, foundAt: now });
+    const isWaiting =
+      next !== undefined && next !== inUse && Math.abs(now - next.foundAt) < FLOOR_MS_MAX;
+    this.#floors.set(queueText(partition), {
+      floor: inUse ?? floor ?? raised,
+      next: isWaiting && raised.visibleAt >= now - CLOCKS_APART_MS_MAX ? next : raised,
+      raisedAt: now,
+    });
   }
 }

@@ -36,6 +36,7 @@ export function checkPostgres(database: DatabaseOptions): Promise<readonly Findi
     checkClock(facts),
     ...checkSettings(facts),
     await checkPrepared(session),
+    await checkSnapshots(session),
     ...(facts.dialect === "citus" ? await checkCitus(session) : []),
   ]);
 }
@@ -202,6 +203,24 @@ async function checkPrepared(session: Session): Promise<Finding> {
         "prepared transactions",
         `${row?.[0]} older than 5 minutes hold their locks: commit or roll back those in pg_prepared_xacts.`,
       );
+}
+
+/** Whoever holds an old snapshot keeps vacuum from removing what was deleted since, of every queue and table. */
+async function checkSnapshots(session: Session): Promise<Finding> {
+  const sql =
+    "SELECT pid::text, usename::text, application_name, (extract(epoch FROM now() - xact_start) / 60)::int::text " +
+    "FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND xact_start < now() - interval '5 minutes' " +
+    "ORDER BY xact_start LIMIT 3";
+  const rows = await queryText(session, textQuery(sql), 4);
+  if (rows.length === 0) return ok("snapshots", "None is older than 5 minutes.");
+  const list = rows.map(
+    ([pid, user, program, minutes]) =>
+      `process ${pid} of ${user} (${program || "unnamed"}) for ${minutes} minutes`,
+  );
+  return warning(
+    "snapshots",
+    `Held by ${list.join(", ")}. Until they end, deleted rows stay and slow down reading: end what is forgotten with SELECT pg_terminate_backend(pid).`,
+  );
 }
 
 async function checkCitus(session: Session): Promise<Finding[]> {
