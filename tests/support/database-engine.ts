@@ -1,8 +1,12 @@
 import type { Clock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
+import { assertDistributed } from "@rowhouse/server/engine/postgres/test-cluster";
 import { runAt, sharedTestServer } from "@rowhouse/server/engine/postgres/test-server";
 import { VersionClock } from "@rowhouse/server/engine/version-clock";
+
+/** Set by the run over a cluster, which would prove nothing if the tables were on one node. */
+const isOnCluster = process.env.ON_CLUSTER !== undefined;
 
 /** Empty databases that closed engines of this process have left. */
 const idle: TestDatabase[] = [];
@@ -15,7 +19,7 @@ export async function openDatabaseEngine(options: { clock?: Clock } = {}): Promi
   let closed: Promise<void> | undefined;
   const close = async () => {
     await engine.close();
-    await runAt(database.url, ["TRUNCATE rh_kv"]);
+    await runAt(database.url, [isOnCluster ? "TRUNCATE rh_kv, rh_reference" : "TRUNCATE rh_kv"]);
     idle.push(database);
   };
   // Several servers may share it, and each closes it.
@@ -63,6 +67,7 @@ const OTHERS =
 
 async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise<Engine> {
   const engine = await openPostgresEngine({ url, allowUnsafe: true, writersMax: 8 });
+  if (isOnCluster) await assertDistributed(url);
   // The engine's own versions start after the database's clock, which no test can set.
   const versions = clock && new VersionClock(clock);
   return {

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { testEngineConformance } from "../conformance.ts";
 import { installPostgres } from "./administer.ts";
 import { checkPostgres } from "./check.ts";
 import { explainPostgres } from "./explain.ts";
-import { openPostgresEngine } from "./postgres-engine.ts";
 import { COLUMNS } from "./schema.ts";
 import { assertDistributed, NO_CLUSTER, testCluster } from "./test-cluster.ts";
 import { runAt, type TestServer } from "./test-server.ts";
@@ -29,16 +27,6 @@ describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
   after(async () => {
     await cluster.dropDatabase(url);
     await cluster.stop();
-  });
-
-  testEngineConformance({
-    name: "PostgresEngine on a Citus cluster",
-    async open({ clock }) {
-      await runAt(url, ["DELETE FROM rh_kv", "DELETE FROM rh_reference WHERE ver > 0"]);
-      return openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax: Infinity });
-    },
-    reopen: async (_closed, { clock }) =>
-      openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax: Infinity }),
   });
 
   it("finds nothing to mend on an empty one and on one whose shards have grown unseen", async () => {

@@ -3,6 +3,7 @@ import { randomBytes, randomInt } from "node:crypto";
 import {
   chmodSync,
   cpSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -150,6 +151,38 @@ export class LocalServer {
     this.writeFile("standby.signal", "");
   }
 
+  /** From the next start on, segments of the log are copied away when they are full. */
+  archive(): void {
+    mkdirSync(this.#archive);
+    giveAway(this.#archive, this.#identity);
+    this.configure({ archive_mode: "on", archive_command: `cp %p ${this.#archive}/%f` });
+  }
+
+  async baseBackup(): Promise<void> {
+    const program = join(dirname(this.#binaries.postgres), "pg_basebackup");
+    const from = ["-h", "127.0.0.1", "-p", `${this.port}`, "-U", "postgres"];
+    const flags = ["--pgdata", this.#backup, "--checkpoint", "fast", "--no-sync"];
+    await promisify(execFile)(program, [...from, ...flags], this.#identity);
+  }
+
+  /** Replaces the data, while the server is stopped, by the base backup and the archive up to a target. */
+  restore(target: Readonly<Record<string, string>>): void {
+    rmSync(this.dataDirectory, { recursive: true });
+    cpSync(this.#backup, this.dataDirectory, { recursive: true });
+    chmodSync(this.dataDirectory, 0o700);
+    giveAway(this.dataDirectory, this.#identity);
+    this.configure({ restore_command: `cp ${this.#archive}/%f %p`, ...target });
+    this.writeFile("recovery.signal", "");
+  }
+
+  get #archive(): string {
+    return `${this.dataDirectory}-archive`;
+  }
+
+  get #backup(): string {
+    return `${this.dataDirectory}-backup`;
+  }
+
   /** Undoes what this server, which must be stopped, has that the other one has not. Needs `wal_log_hints`. */
   async rewindTo(source: LocalServer): Promise<void> {
     const program = join(dirname(this.#binaries.postgres), "pg_rewind");
@@ -219,7 +252,13 @@ export class LocalServer {
   async remove(): Promise<void> {
     await this.stop("immediate");
     process.removeListener("exit", this.#onExit);
-    rmSync(this.dataDirectory, { recursive: true, force: true });
+    this.#removeFiles();
+  }
+
+  #removeFiles(): void {
+    for (const folder of [this.dataDirectory, this.#archive, this.#backup]) {
+      rmSync(folder, { recursive: true, force: true });
+    }
   }
 
   async #initialise(): Promise<void> {
@@ -234,7 +273,7 @@ export class LocalServer {
 
   readonly #onExit = (): void => {
     this.#process?.kill("SIGQUIT");
-    rmSync(this.dataDirectory, { recursive: true, force: true });
+    this.#removeFiles();
   };
 
   #startError(what: string): Error {

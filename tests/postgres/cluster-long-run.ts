@@ -1,0 +1,30 @@
+/**
+ * The engine's suite, and the wire tests whose servers store everything in the engine, over a real Citus cluster:
+ *
+ *   npm run test:cluster
+ */
+import { fileURLToPath } from "node:url";
+import { LocalCluster, NO_CLUSTER } from "@rowhouse/server/engine/postgres/test-cluster";
+import { runTests, wireTests } from "./wire-tests.ts";
+
+const conformance = fileURLToPath(
+  new URL("../../server/src/engine/postgres/test-cluster-conformance.ts", import.meta.url),
+);
+
+if (NO_CLUSTER !== undefined) {
+  console.error(NO_CLUSTER);
+  process.exit(2);
+}
+const given = process.env.CITUS_URL;
+const cluster =
+  given === undefined ? await LocalCluster.start({ settings: { fsync: "off" } }) : undefined;
+const url = given ?? cluster!.coordinator.url();
+const { code, output } = await runTests([conformance, ...wireTests()], {
+  CITUS_URL: url,
+  POSTGRES_URL: url,
+  TEST_ENGINE: "postgres",
+  ON_CLUSTER: "1",
+});
+process.stdout.write(output);
+await cluster?.remove();
+process.exitCode = code ?? 1;
