@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
-import { printMetrics } from "@rowhouse/server/insight/prometheus";
+import { printMetrics } from "@rowhouse/server/insight/print-metrics";
+import { partsOf } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import { joinObservers, type Observer, type RequestRecord } from "@rowhouse/server/wire/observer";
 import { FaultyEngine } from "../support/faulty-engine.ts";
@@ -74,7 +75,7 @@ describe("A refusal inside the answer to a batch", () => {
         [202, "TableNotFound", false],
       ],
     );
-    const text = printMetrics(metrics.metrics());
+    const text = await printMetrics([partsOf(metrics.metrics())]);
     assert.match(text, /operation="EntityGroupTransaction",status="202"\} 5$/m);
     for (const { errorCode } of refused) {
       assert.ok(text.includes(`rowhouse_errors_total{code="${errorCode}"} 1\n`), errorCode);

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { joinInsights } from "@rowhouse/server/insight/insight";
-import { printMetrics } from "@rowhouse/server/insight/prometheus";
+import { printMetrics } from "@rowhouse/server/insight/print-metrics";
+import { partsOf } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import type { ServerOptions } from "@rowhouse/server/server";
 import { pino } from "pino";
@@ -54,7 +55,7 @@ describe("The duration of requests", () => {
     });
     const bucket =
       'rowhouse_request_duration_seconds_bucket{service="table",operation="QueryTables"';
-    const text = printMetrics(metrics.metrics());
+    const text = await printMetrics([partsOf(metrics.metrics())]);
     assert.ok(text.includes(`${bucket},le="0.00005"} 0\n`), text);
     assert.ok(text.includes(`${bucket},le="0.0001"} 1\n`), text);
   });

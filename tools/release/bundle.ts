@@ -4,7 +4,7 @@ import { type BuildOptions, build, type Plugin } from "esbuild";
 import { manifestOf, root } from "./manifests.ts";
 
 /** Modules that an application brings, loaded only where the command finds them. */
-const FROM_APPLICATIONS = ["@rowhouse/patterns*", "@azure/*", "@opentelemetry/api"];
+const FROM_APPLICATIONS = ["@rowhouse/patterns*", "@azure/*"];
 
 /** Settings of every bundle of the command: it includes all packages of this repository, from their sources. */
 function settings(): BuildOptions {

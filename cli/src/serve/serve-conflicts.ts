@@ -25,7 +25,9 @@ const OF_TABLES: readonly Flag[] = [
   ["record", "--record"],
 ];
 /** These observe the requests of one process. */
-const OF_ONE_PROCESS: readonly Flag[] = OF_TABLES.filter(([name]) => name !== "enforceTargets");
+const OF_ONE_PROCESS: readonly Flag[] = OF_TABLES.filter(
+  ([name]) => name !== "enforceTargets" && name !== "metrics",
+);
 
 /**
  * Refuses an option that would have no effect together with, or without, another: the user would believe that it

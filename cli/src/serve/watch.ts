@@ -8,7 +8,8 @@ import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-tar
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
-import { type Metric, PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
+import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/print-metrics";
+import { type Metric, partsOf } from "@rowhouse/server/insight/prometheus";
 import {
   engineMetrics,
   type PeerCounts,
@@ -26,7 +27,9 @@ import type { Logger } from "pino";
 import { messageOf } from "../message-of.ts";
 import { readText } from "../read-text.ts";
 import { printScanReport, printTargets } from "../report.ts";
+import { gathering } from "./gathered-parts.ts";
 import { scrubMetrics } from "./open-scrub.ts";
+import { ProcessMetrics } from "./process-metrics.ts";
 import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
@@ -123,13 +126,16 @@ function serveMetrics(
   insights.push(metrics);
   observers.push(metrics);
   counted.push(metrics);
-  const print = () => {
+  const ofProcess = new ProcessMetrics();
+  const own = async () => {
     const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
     const ofParts = counted.flatMap((each) => each.metrics());
     const ofScrub = scrub ? scrubMetrics(scrub) : [];
-    return printMetrics([...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub]);
+    const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub];
+    return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
-  const answer = () => pageAnswer(200, PROMETHEUS_TYPE, print());
+  const gather = gathering(own);
+  const answer = async () => pageAnswer(200, PROMETHEUS_TYPE, await printMetrics(await gather()));
   pages.push({ name: "metrics", open: true, answer });
 }
 

@@ -2,6 +2,7 @@ import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
 import { onSignals } from "./end-signals.ts";
+import { PartsExchange } from "./gathered-parts.ts";
 
 /** The message of a worker to the primary once it serves. */
 interface Listening {
@@ -25,17 +26,20 @@ export function runWorkers(
   cluster.schedulingPolicy = cluster.SCHED_RR;
   let listening = 0;
   let closing = false;
+  const exchange = new PartsExchange();
   const fork = (): void => {
     const worker = cluster.fork();
     const dealt = new DealtConnections(worker.process);
     // Sending to a worker that has just died fails; its exit event follows.
     worker.on("error", (error) => log.warn({ err: error }, "a worker could not be notified"));
     let hasServed = false;
-    worker.once("message", ({ lines }: Listening) => {
+    worker.on("message", (message: Partial<Listening>) => {
+      exchange.receive(worker, message);
+      if (message.lines === undefined) return;
       hasServed = true;
       listening++;
       // The server is ready when the last of the first workers is.
-      if (listening === count) onListening(lines);
+      if (listening === count) onListening(message.lines);
     });
     worker.once("exit", (code, signal) => {
       dealt.close();

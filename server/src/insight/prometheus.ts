@@ -4,6 +4,8 @@ export interface Metric {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly samples: readonly Sample[];
+  /** What the value of several processes over the same data is. Default "sum". */
+  readonly across?: "sum" | "max" | "min" | "first";
 }
 
 export interface Sample {
@@ -14,30 +16,36 @@ export interface Sample {
 }
 
 /** A metric with one sample. */
-export function single(name: string, type: Metric["type"], help: string, value: number): Metric {
-  return { name, type, help, samples: [{ value }] };
+export function single(
+  name: string,
+  type: Metric["type"],
+  help: string,
+  value: number,
+  across: Metric["across"] = "sum",
+): Metric {
+  return { name, type, help, across, samples: [{ value }] };
 }
 
-export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
-
-export function printMetrics(metrics: readonly Metric[]): string {
-  const lines: string[] = [];
-  for (const { name, type, help, samples } of metrics) {
-    lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
-    for (const { suffix = "", labels = {}, value } of samples) {
-      lines.push(`${name}${suffix}${printLabels(labels)} ${value}`);
-    }
-  }
-  return `${lines.join("\n")}\n`;
+/** A metric in the form of `prom-client`, which is also how workers send it to each other. */
+export interface MetricPart {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly aggregator: string;
+  readonly values: readonly object[];
 }
 
-function printLabels(labels: NonNullable<Sample["labels"]>): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
-  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
-}
-
-function escapeLabel(value: string | number): string {
-  return String(value).replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+/**
+ * Counting is ours: the library looks each label set up by a text that it builds, at every count. What it does is
+ * everything at a scrape: adding the parts of several processes, and the text format.
+ */
+export function partsOf(metrics: readonly Metric[]): MetricPart[] {
+  return metrics.map(({ name, type, help, samples, across = "sum" }) => ({
+    ...{ name, type, help, aggregator: across },
+    values: samples.map(({ suffix = "", labels = {}, value }) => ({
+      ...{ labels, value, metricName: `${name}${suffix}` },
+    })),
+  }));
 }
 
 /** Counts values in buckets with fixed bounds. */

@@ -3,7 +3,8 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
 import { keysRead } from "./insight.ts";
-import { Histogram, printMetrics } from "./prometheus.ts";
+import { printMetrics } from "./print-metrics.ts";
+import { Histogram, partsOf } from "./prometheus.ts";
 import { engineMetrics, RequestMetrics } from "./request-metrics.ts";
 import { isTraceApi, tracingObserver } from "./traces.ts";
 
@@ -28,11 +29,11 @@ const record = {
 } as const;
 
 describe("The metrics of requests", () => {
-  it("count operations by status and refusals by code, and measure durations", () => {
+  it("count operations by status and refusals by code, and measure durations", async () => {
     const metrics = new RequestMetrics();
     metrics.finished(record);
     metrics.finished({ ...record, status: 409, errorCode: "EntityAlreadyExists", durationMs: 1 });
-    const text = printMetrics(metrics.metrics());
+    const text = await printMetrics([partsOf(metrics.metrics())]);
     const labels = 'service="table",operation="InsertEntity"';
     for (const line of [
       "# TYPE rowhouse_requests_total counter",
@@ -48,7 +49,7 @@ describe("The metrics of requests", () => {
     }
   });
 
-  it("count queries, entities and bytes by query class", () => {
+  it("count queries, entities and bytes by query class", async () => {
     const metrics = new RequestMetrics();
     const base = { at: 0, account: "a", table: "T", planText: "", client: "::1" };
     for (const filter of ["PartitionKey eq 'p' and RowKey eq 'r'", "Age gt 1", "Age gt 2"]) {
@@ -67,7 +68,7 @@ describe("The metrics of requests", () => {
         cost,
       );
     }
-    const text = printMetrics(metrics.metrics());
+    const text = await printMetrics([partsOf(metrics.metrics())]);
     for (const line of [
       'rowhouse_queries_total{class="point query"} 1',
       'rowhouse_queries_total{class="table scan"} 2',
@@ -81,30 +82,42 @@ describe("The metrics of requests", () => {
     }
   });
 
-  it("count each page in the class of its whole query, also if only one entity remains to be read", () => {
+  it("count each page in the class of its whole query, also if only one entity remains to be read", async () => {
     const metrics = new RequestMetrics();
     const plan = planQuery(parseFilter("PartitionKey eq 'p' and RowKey eq 'r'"));
     const asked = { at: 0, account: "a", table: "T", planText: "", client: "::1", plan };
     const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 90, engineMicros: 60 };
     const page = { filter: "", projected: false, continued: true, class: "table scan" } as const;
     metrics.queried({ ...asked, ...keysRead(plan), ...page }, cost);
-    const text = printMetrics(metrics.metrics());
+    const text = await printMetrics([partsOf(metrics.metrics())]);
     assert.match(text, /^rowhouse_queries_total\{class="table scan"\} 1$/m);
   });
 
-  it("include the counts of the engine", () => {
-    const text = printMetrics(
-      engineMetrics({ flushes: 2, commits: 9, groupCommitsMax: 7, scansOpen: 0, fileBytes: 16384 }),
-    );
+  it("include the counts of the engine", async () => {
+    const text = await printMetrics([
+      partsOf(
+        engineMetrics({
+          flushes: 2,
+          commits: 9,
+          groupCommitsMax: 7,
+          scansOpen: 0,
+          fileBytes: 16384,
+          unusedBytes: 4096,
+          diskFreeBytes: 1,
+        }),
+      ),
+    ]);
     assert.match(text, /^rowhouse_engine_flushes_total 2$/m);
-    assert.match(text, /^rowhouse_engine_file_pages 2$/m);
+    assert.match(text, /^rowhouse_engine_file_bytes 16384$/m);
   });
 
-  it("escape special characters in labels", () => {
+  it("escape special characters in labels", async () => {
     const histogram = new Histogram([1]);
     histogram.add(2);
     const samples = histogram.samples({ name: 'a"b\\c\nd' });
-    const text = printMetrics([{ name: "m", type: "histogram", help: "h", samples }]);
+    const text = await printMetrics([
+      partsOf([{ name: "m", type: "histogram", help: "h", samples }]),
+    ]);
     assert.match(text, /m_bucket\{name="a\\"b\\\\c\\nd",le="1"\} 0/);
   });
 });

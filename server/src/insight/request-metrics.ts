@@ -1,12 +1,6 @@
 import { PLAN_CLASSES } from "../query/plan.ts";
-import type { Observer, RequestRecord } from "../wire/observer.ts";
-import {
-  type Insight,
-  PAGE_BYTES,
-  type QueryCost,
-  type QueryFacts,
-  type WriteFacts,
-} from "./insight.ts";
+import type { Observer, RequestRecord, Sender } from "../wire/observer.ts";
+import type { Insight, QueryCost, QueryFacts, WriteFacts } from "./insight.ts";
 import { Histogram, type Metric, single } from "./prometheus.ts";
 
 /** In seconds. */
@@ -28,8 +22,10 @@ export class RequestMetrics implements Observer, Partial<Insight> {
   /** Of the previous request. Initially a placeholder: no operation has this name. */
   #last = new OperationCounts("table", "none");
   #entitiesWritten = 0;
+  #connections = 0;
 
-  finished(record: RequestRecord): void {
+  finished(record: RequestRecord, sender?: Pick<Sender, "opensConnection">): void {
+    if (sender?.opensConnection) this.#connections++;
     const { operation, service, status, errorCode } = record;
     // Usually the previous request's operation: names are constants, so comparing them compares addresses.
     let counts = this.#last;
@@ -107,6 +103,12 @@ export class RequestMetrics implements Observer, Partial<Insight> {
         samples: queries.flatMap(({ counts, plan }) => counts.seconds.samples({ class: plan })),
       },
       single(
+        "rowhouse_connections_opened_total",
+        "counter",
+        "Connections that sent a request.",
+        this.#connections,
+      ),
+      single(
         "rowhouse_entities_written_total",
         "counter",
         "Entities in admitted writes.",
@@ -174,6 +176,10 @@ export interface EngineCounts {
   readonly groupCommitsMax: number;
   readonly scansOpen: number;
   readonly fileBytes: number;
+  /** Bytes inside the file that nothing refers to, which later writes use. */
+  readonly unusedBytes: number;
+  /** Free on the disk of the file. */
+  readonly diskFreeBytes: number;
 }
 
 /** What `http/peer-memory.ts` counts. */
@@ -214,6 +220,7 @@ export function peerMetrics({ bytes, counts }: PeerCounts): Metric[] {
 
 export function engineMetrics(counts: EngineCounts): Metric[] {
   const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
+  const { unusedBytes, diskFreeBytes } = counts;
   return [
     single("rowhouse_engine_flushes_total", "counter", "Flushes to disk.", flushes),
     single(
@@ -227,14 +234,23 @@ export function engineMetrics(counts: EngineCounts): Metric[] {
       "gauge",
       "Most commits that shared one flush.",
       groupCommitsMax,
+      "max",
     ),
     single("rowhouse_engine_readers", "gauge", "Open scans, each holding a snapshot.", scansOpen),
-    single("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
+    single("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes, "max"),
     single(
-      "rowhouse_engine_file_pages",
+      "rowhouse_engine_unused_bytes",
       "gauge",
-      "Size of the data file in pages of 8 KiB.",
-      fileBytes / PAGE_BYTES,
+      "Bytes inside the data file that later writes can use.",
+      unusedBytes,
+      "min",
+    ),
+    single(
+      "rowhouse_disk_free_bytes",
+      "gauge",
+      "Free bytes on the disk of the data file.",
+      diskFreeBytes,
+      "min",
     ),
   ];
 }

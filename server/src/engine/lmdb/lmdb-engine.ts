@@ -38,6 +38,8 @@ import {
   assertCanBeOpened,
   DATA_FILE,
   FLAT_KEY_BYTES_MAX,
+  freeBytes,
+  unusedBytes,
 } from "./data-file.ts";
 import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
@@ -77,6 +79,10 @@ export interface LmdbStatistics {
   /** Whether scans walk the memory map. */
   readonly walksMap: boolean;
   readonly fileBytes: number;
+  /** Bytes inside the file that nothing refers to, though a snapshot may still show some of them. */
+  readonly unusedBytes: number;
+  /** Free on the disk of the file. */
+  readonly diskFreeBytes: number;
 }
 
 /** A commit of other writers waits for it. */
@@ -272,6 +278,8 @@ export class LmdbEngine implements Engine {
       scansOpen: this.#suspended.size,
       walksMap: this.#map !== undefined,
       fileBytes: statSync(join(this.path, DATA_FILE)).size,
+      unusedBytes: unusedBytes(this.path),
+      diskFreeBytes: freeBytes(this.path),
     };
   }
 
