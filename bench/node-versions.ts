@@ -37,7 +37,7 @@ export const nodeVersions: Question = {
   name: "node-versions",
   asks: "How much does a newer Node save?",
   async run(bench) {
-    const executables = [process.execPath, ...LINES.map(nodeOf)];
+    const executables = [process.execPath, ...LINES.map((version) => nodeOf(version))];
     const nodes = new Map(executables.map((node) => [nameOf(node), node]));
     for (const { service, ...work } of WORKS) {
       const contenders: Contender[] = [];

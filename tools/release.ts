@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
+import { ARCHITECTURES, buildExecutable } from "./release/executable.ts";
 import { manifestOf, root } from "./release/manifests.ts";
 import { packPackages } from "./release/npm-packages.ts";
 import { run } from "./release/run.ts";
@@ -29,12 +30,14 @@ if (!values["dry-run"]) {
 }
 
 async function build(): Promise<readonly string[]> {
-  const parts: Readonly<Record<string, () => Promise<readonly string[]>>> = {
+  const parts: Record<string, () => Promise<readonly string[]>> = {
     packages: async () => {
       const packed = await packPackages(folder);
-      return packed.flatMap(({ tarball, stage }) => [tarball, writeSbom(tarball, stage)]);
+      return packed.flatMap((each) => [each.tarball, writeSbom(each)]);
     },
   };
+  for (const architecture of ARCHITECTURES)
+    parts[`executable-${architecture}`] = () => buildExecutable(folder, architecture);
   const wanted = positionals.length > 0 ? positionals : Object.keys(parts);
   const unknown = wanted.find((name) => !(name in parts));
   if (unknown)

@@ -7,9 +7,9 @@ import { fileURLToPath } from "node:url";
 const RUNTIMES = fileURLToPath(new URL("../../.build/runtimes/", import.meta.url));
 
 /** The executable of that version of Node, fetched from the package registry if it is not here yet. */
-export function nodeOf(version: string): string {
-  const folder = join(RUNTIMES, version);
-  const name = `node-${platform() === "win32" ? "win" : platform()}-${arch()}`;
+export function nodeOf(version: string, architecture: string = arch()): string {
+  const folder = join(RUNTIMES, architecture === arch() ? version : `${version}-${architecture}`);
+  const name = `node-${platform() === "win32" ? "win" : platform()}-${architecture}`;
   const executable = join(folder, "node_modules", name, "bin", "node");
   if (existsSync(executable)) return executable;
   mkdirSync(folder, { recursive: true });

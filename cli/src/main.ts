@@ -77,9 +77,8 @@ if (!given.startsWith("-") && !names.includes(given)) {
   program.error(`error: unknown command '${given}'; the commands are ${names.join(", ")}`);
 }
 
-try {
-  await program.parseAsync();
-} catch (error) {
+// Not awaited: the executable is built from a form of this file that cannot wait at its top level.
+program.parseAsync().catch((error) => {
   // Exits with 2; 1 means that a command found something.
   failWith(program, `rowhouse: ${messageOf(error)}`);
-}
+});

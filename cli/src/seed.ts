@@ -4,16 +4,10 @@ import { eachBounded } from "@rowhouse/server/each-bounded";
 import type { RunningServer } from "@rowhouse/server/server";
 import type { Account } from "@rowhouse/server/wire/account";
 import { messageOf } from "./message-of.ts";
-import { csvRows, type EntityRow, jsonLines } from "./seed/entity-rows.ts";
+import { ENTITY_FORMATS, type FileRecord, readRecords } from "./move/entity-files.ts";
 import { OwnClient } from "./seed/own-client.ts";
 
 const AT_ONCE = 64;
-
-/** How the entities of a table are read, by the ending of its file. */
-const READERS: Readonly<Record<string, (text: string) => Iterable<EntityRow>>> = {
-  ".jsonl": jsonLines,
-  ".csv": csvRows,
-};
 
 /** Content types by the ending of a blob's name; everything else is bytes. */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
@@ -61,45 +55,59 @@ const LOADERS: Readonly<Record<string, Load>> = {
 };
 
 async function loadTables(client: OwnClient, folder: string): Promise<void> {
-  for (const [file, table] of namedFiles(folder, Object.keys(READERS))) {
-    await within(file, () =>
-      client.send(
-        {
-          service: "table",
-          verb: "POST",
-          path: "/Tables",
-          headers: ["Content-Type", "application/json"],
-          body: JSON.stringify({ TableName: table }),
-        },
-        { exists: true },
-      ),
-    );
-    const rows = await within(file, () => READERS[extname(file)]!(readFileSync(file, "utf8")));
-    await within(file, () => eachBounded(rows, (row) => insert(client, table, row), AT_ONCE));
+  for (const [file, table] of namedFiles(folder, ENTITY_FORMATS)) {
+    await within(file, async () => {
+      const body = JSON.stringify({ TableName: table });
+      const create = {
+        service: "table",
+        verb: "POST",
+        path: "/Tables",
+        headers: JSON_HEADERS,
+      } as const;
+      await client.send({ ...create, body }, { exists: true });
+      const format = ENTITY_FORMATS.find((each) => file.endsWith(each))!;
+      const batch: FileRecord[] = [];
+      const flush = () =>
+        eachBounded(batch.splice(0), (record) => insert(client, table, record), AT_ONCE);
+      for await (const record of readRecords(file, format)) {
+        batch.push(record);
+        if (batch.length === AT_ONCE) await flush();
+      }
+      await flush();
+    });
   }
 }
 
-async function insert(client: OwnClient, table: string, { line, json }: EntityRow): Promise<void> {
-  const headers = ["Content-Type", "application/json", "Prefer", "return-no-content"];
-  await client
-    .send({ service: "table", verb: "POST", path: `/${table}`, headers, body: json })
-    .catch((cause) => {
-      throw new Error(`line ${line}: ${messageOf(cause)}`, { cause });
-    });
+const JSON_HEADERS = ["Content-Type", "application/json", "Prefer", "return-no-content"];
+
+async function insert(client: OwnClient, table: string, record: FileRecord): Promise<void> {
+  const { number, body, fault } = record;
+  const request = {
+    service: "table",
+    verb: "POST",
+    path: `/${table}`,
+    headers: JSON_HEADERS,
+  } as const;
+  try {
+    if (fault !== undefined) throw new Error(fault);
+    await client.send({ ...request, body });
+  } catch (cause) {
+    throw new Error(`entity ${number}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 async function loadQueues(client: OwnClient, folder: string): Promise<void> {
-  for (const [file, queue] of namedFiles(folder, [".jsonl"])) {
+  for (const [file, queue] of namedFiles(folder, ["jsonl"])) {
     await within(file, async () => {
       await client.send({ service: "queue", verb: "PUT", path: `/${queue}` });
       // One after the other: messages are received in the order in which they were sent.
-      for (const { line, json } of jsonLines(readFileSync(file, "utf8"))) {
-        const text = messageText(json, line);
+      for await (const { number, body: json } of readRecords(file, "jsonl")) {
+        const text = messageText(json.toString("utf8"), number);
         const body = `<QueueMessage><MessageText>${escaped(text)}</MessageText></QueueMessage>`;
         await client
           .send({ service: "queue", verb: "POST", path: `/${queue}/messages`, body })
           .catch((cause) => {
-            throw new Error(`line ${line}: ${messageOf(cause)}`, { cause });
+            throw new Error(`line ${number}: ${messageOf(cause)}`, { cause });
           });
       }
     });
@@ -143,11 +151,11 @@ async function loadBlobs(client: OwnClient, folder: string): Promise<void> {
 }
 
 /** The files of a folder, each with the table or queue that it is named after. */
-function namedFiles(folder: string, endings: readonly string[]): [file: string, name: string][] {
+function namedFiles(folder: string, formats: readonly string[]): [file: string, name: string][] {
   return readdirSync(folder).map((entry) => {
     const ending = extname(entry);
-    if (!endings.includes(ending))
-      throw new Error(`${join(folder, entry)} ends neither with ${endings.join(" nor with ")}.`);
+    if (!formats.includes(ending.slice(1)))
+      throw new Error(`${join(folder, entry)} does not end with .${formats.join(" or .")}.`);
     return [join(folder, entry), basename(entry, ending)];
   });
 }

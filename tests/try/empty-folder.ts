@@ -56,7 +56,7 @@ export interface Packed {
 /** The package of the command, staged as a release does, where the repository's packages are found. */
 export async function packRowhouse(): Promise<{ readonly stage: string; remove(): void }> {
   const folder = fileURLToPath(new URL(`../../.build/try-${process.pid}`, import.meta.url));
-  const stage = await stageRowhouse(folder);
+  const { stage } = await stageRowhouse(folder);
   return { stage, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 

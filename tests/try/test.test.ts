@@ -92,9 +92,9 @@ describe("startRowhouse", () => {
     const films = join(folder, "tables/Films.jsonl");
     writeFileSync(films, `${readFileSync(films, "utf8")}\n{"PartitionKey":"a/b","RowKey":"c"}`);
     const seed = { seed: folder };
-    await assert.rejects(startRowhouse(seed), /tables\/Films\.jsonl: line 3: .* answered 400: /);
+    await assert.rejects(startRowhouse(seed), /tables\/Films\.jsonl: entity 3: .* answered 400: /);
     writeFileSync(films, "PartitionKey\n");
-    await assert.rejects(startRowhouse(seed), /Films\.jsonl: line 1: .* answered 400: /);
+    await assert.rejects(startRowhouse(seed), /Films\.jsonl: entity 1: /);
     writeFileSync(join(folder, "queues/work.jsonl"), '"a"\n1\n');
     rmSync(films);
     await assert.rejects(startRowhouse(seed), /work\.jsonl: line 2 is not a JSON string/);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type BuildOptions, build, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { manifestOf, root } from "./manifests.ts";
 
 /** Modules that an application brings, loaded only where the command finds them. */
@@ -20,44 +20,69 @@ function settings(): BuildOptions {
   };
 }
 
-/** ES modules for Node, which find every other package in `node_modules`. */
+/** What the packed command depends on: native code, and what loads parts of itself by name. All else is included. */
+const INSTALLED = ["commander", "lmdb", "pg", "pino"];
+
+export interface Bundle {
+  /** The packages, with their exact versions, that it needs beside it. */
+  readonly dependencies: Readonly<Record<string, string>>;
+  /** The names of the packages of others that it includes. */
+  readonly included: readonly string[];
+}
+
+/** ES modules for Node that include every package but those that are installed with them. */
 export async function bundleModules(
   entries: Readonly<Record<string, string>>,
   folder: string,
-): Promise<void> {
-  const { dependencies = {} } = manifestOf("server");
-  const installed = Object.keys({ ...manifestOf("cli").dependencies, ...dependencies });
-  await build({
+): Promise<Bundle> {
+  const versions = { ...manifestOf("cli").dependencies, ...manifestOf("server").dependencies };
+  const { metafile } = await build({
     ...settings(),
     entryPoints: { ...entries },
     outdir: folder,
     format: "esm",
     splitting: true,
     chunkNames: "[name]-[hash]",
-    external: [...installed.filter((name) => !name.startsWith("@rowhouse/")), ...FROM_APPLICATIONS],
+    external: [...INSTALLED, ...FROM_APPLICATIONS],
+    metafile: true,
   });
+  const dependencies = Object.fromEntries(INSTALLED.map((name) => [name, versions[name]!]));
+  return { dependencies, included: packagesIn(metafile) };
+}
+
+function packagesIn({ inputs }: Metafile): string[] {
+  const names = Object.keys(inputs).map(
+    (path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1],
+  );
+  return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
 /**
  * One CommonJS file that includes every package but the listed ones: for test runners that cannot `require` ES
  * modules, and for the executable.
+ * @returns the names of the packages of others that it includes
  */
 export async function bundleCommonJs(
   entry: string,
   file: string,
   { external, plugins = [] }: { external: readonly string[]; plugins?: readonly Plugin[] },
-): Promise<void> {
+): Promise<readonly string[]> {
   const common = settings();
-  await build({
+  const { metafile } = await build({
     ...common,
     entryPoints: [entry],
     outfile: file,
     format: "cjs",
+    // For libraries that create a `require` of their own.
+    define: { "import.meta.url": "OWN_URL" },
+    banner: { js: 'const OWN_URL = require("node:url").pathToFileURL(__filename).href;' },
     // Test runners load CommonJS in contexts where import() needs a flag.
     supported: { "dynamic-import": false },
     external: [...external, "pg-native", ...FROM_APPLICATIONS],
     plugins: [...(common.plugins ?? []), ...plugins],
+    metafile: true,
   });
+  return packagesIn(metafile);
 }
 
 /** A bundle has no manifest beside it: its version is that of the build. */

@@ -10,6 +10,7 @@ import {
 import { join } from "node:path";
 import { bundleCommonJs, bundleModules, inRoot } from "./bundle.ts";
 import { manifestOf, root } from "./manifests.ts";
+import { notices } from "./notices.ts";
 import { run } from "./run.ts";
 
 /**
@@ -20,33 +21,40 @@ import { run } from "./run.ts";
 export async function packPackages(folder: string): Promise<readonly PackedPackage[]> {
   mkdirSync(folder, { recursive: true });
   const stages = [await stageRowhouse(folder), stagePatterns(folder)];
-  return stages.map((stage) => ({ stage, tarball: pack(stage, folder) }));
+  return stages.map((staged) => ({ ...staged, tarball: pack(staged.stage, folder) }));
 }
 
-export interface PackedPackage {
-  /** The folder that was packed. */
+export interface StagedPackage {
+  /** The folder that is packed. */
   readonly stage: string;
+  /** The names of the packages of others that its files include. */
+  readonly included: readonly string[];
+}
+
+export interface PackedPackage extends StagedPackage {
   /** The path of the tarball. */
   readonly tarball: string;
 }
 
-/** @returns the folder that is packed */
-export async function stageRowhouse(folder: string): Promise<string> {
+export async function stageRowhouse(folder: string): Promise<StagedPackage> {
   const stage = emptied(join(folder, "stage", "rowhouse"));
   const dist = join(stage, "dist");
   const testing = "cli/src/testing.ts";
-  await bundleModules({ main: "cli/src/main.ts", testing }, dist);
+  const { dependencies, included } = await bundleModules(
+    { main: "cli/src/main.ts", testing },
+    dist,
+  );
   // For test runners that load CommonJS; the two packages with native or optional parts are found when needed.
   await bundleCommonJs(testing, join(dist, "testing.cjs"), { external: ["lmdb", "pg"] });
+  writeFileSync(join(stage, "NOTICES.txt"), notices(included));
   for (const ending of ["d.ts", "d.cts"])
     writeFileSync(join(dist, `testing.${ending}`), declarationsOf("testing", stage));
   for (const name of ["README.md", "LICENSE"]) cpSync(inRoot(`cli/${name}`), join(stage, name));
   copyPages(stage, [...manualPages(), "COMPATIBILITY.md"]);
   const { private: _, scripts: __, exports: ___, ...manifest } = manifestOf("cli");
-  const dependencies = { ...manifest.dependencies, ...manifestOf("server").dependencies };
   writeManifest(stage, {
     ...manifest,
-    files: ["dist", "docs", "COMPATIBILITY.md"],
+    files: ["dist", "docs", "COMPATIBILITY.md", "NOTICES.txt"],
     exports: {
       "./testing": {
         import: { types: "./dist/testing.d.ts", default: "./dist/testing.js" },
@@ -54,13 +62,9 @@ export async function stageRowhouse(folder: string): Promise<string> {
       },
       "./package.json": "./package.json",
     },
-    dependencies: Object.fromEntries(
-      Object.entries(dependencies)
-        .filter(([name]) => !name.startsWith("@rowhouse/"))
-        .sort(),
-    ),
+    dependencies,
   });
-  return stage;
+  return { stage, included };
 }
 
 /**
@@ -91,7 +95,7 @@ function declarationsOf(entry: string, stage: string): string {
  * Its own manifest says what is packed; the manual is added. It is compiled where it is packed: the package's own
  * `dist` may be in use, and source maps name the sources by paths relative to them.
  */
-function stagePatterns(folder: string): string {
+function stagePatterns(folder: string): StagedPackage {
   const stage = emptied(join(folder, "stage", "patterns"));
   const { private: _, scripts: __, ...manifest } = manifestOf("patterns");
   const files = manifest.files as readonly string[];
@@ -109,7 +113,7 @@ function stagePatterns(folder: string): string {
   run(process.execPath, [inRoot("node_modules/typescript/bin/tsc"), "--project", stage]);
   copyPages(stage, manualPages());
   writeManifest(stage, { ...manifest, files: [...files, "docs"] });
-  return stage;
+  return { stage, included: [] };
 }
 
 /** The manual travels with the packages, at its own paths, so that its links lead somewhere. */

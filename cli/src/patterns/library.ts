@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { isSea } from "node:sea";
 import { pathToFileURL } from "node:url";
 
 /** The modules of the pattern library and of the official clients that the command uses. */
@@ -31,8 +32,13 @@ export class Library {
     this.#require = createRequire(join(folder, "package.json"));
   }
 
-  /** @throws Error that names the package if it is not installed. */
+  /** @throws Error that names the package if it is not installed, and in the executable, which loads no modules */
   async load<Name extends keyof Modules>(name: Name): Promise<Modules[Name]> {
+    if (isSea()) {
+      throw new Error(
+        "The executable cannot load your definitions: install the npm package rowhouse for this command.",
+      );
+    }
     const file = this.#fileOf(name);
     // The module's name determines its type.
     return (await import(pathToFileURL(file).href)) as Modules[Name];

@@ -1,4 +1,5 @@
 import cluster, { type Worker } from "node:cluster";
+import { isSea } from "node:sea";
 import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
 import { onSignals } from "./end-signals.ts";
@@ -24,6 +25,11 @@ export function runWorkers(
   onListening: (lines: readonly string[]) => void,
 ): void {
   cluster.schedulingPolicy = cluster.SCHED_RR;
+  // An executable with Node inside has no script to name: its workers get the arguments alone.
+  if (isSea()) {
+    const [exec = "serve", ...args] = process.argv.slice(2);
+    cluster.setupPrimary({ exec, args });
+  }
   let listening = 0;
   let closing = false;
   const exchange = new PartsExchange();

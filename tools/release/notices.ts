@@ -1,0 +1,28 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { inRoot } from "./bundle.ts";
+
+const LINE = `\n${"-".repeat(78)}\n\n`;
+
+/** The licences of the packages that a bundle includes: their authors ask that every copy is accompanied by them. */
+export function notices(names: readonly string[]): string {
+  const parts = names.map((name) => `${name} ${manifest(name).version}\n\n${licenceOf(name)}\n`);
+  return `This program includes the following packages.\n\n${parts.join(LINE)}`;
+}
+
+/** @throws Error for a package without a licence, which must not be included */
+function licenceOf(name: string): string {
+  const file = readdirSync(folderOf(name)).find((each) => /^licen[cs]e/i.test(each));
+  if (file) return readFileSync(join(folderOf(name), file), "utf8").trim();
+  const { license } = manifest(name);
+  if (typeof license !== "string") throw new Error(`${name} has no licence.`);
+  return license;
+}
+
+export function manifest(name: string): { readonly version: string; readonly license?: unknown } {
+  return JSON.parse(readFileSync(join(folderOf(name), "package.json"), "utf8"));
+}
+
+function folderOf(name: string): string {
+  return inRoot(`node_modules/${name}`);
+}
