@@ -6,7 +6,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const everything = ["protocol", "server", "patterns", "cli", "bench", "tests", "tools"];
+const everything = ["protocol", "server", "patterns", "cli", "bench", "examples", "tests", "tools"];
 const given = process.argv.slice(2);
 const folders = given.length > 0 ? given : everything;
 const missing = folders.find((path) => !existsSync(resolve(root, path)));
