@@ -38,7 +38,7 @@ describe("The operator's commands", () => {
       const reports = await Promise.all(
         Array.from({ length: 6 }, () => installPostgres({ url, apply: true })),
       );
-      for (const report of reports) assert.equal(report.format, 1);
+      for (const report of reports) assert.equal(report.format, 2);
       assert.deepEqual(problems(await checkPostgres({ url })), []);
     }));
 
@@ -61,7 +61,7 @@ describe("The operator's commands", () => {
   it("refuse the schema of a newer release, and say which release to use", () =>
     withDatabase(async (url) => {
       await installPostgres({ url, apply: true });
-      await runAt(url, ["UPDATE rh_kv SET val = '2' WHERE pk = '' AND sk = 'schema'"]);
+      await runAt(url, ["UPDATE rh_kv SET val = '3' WHERE pk = '' AND sk = 'schema'"]);
       const which = /Use the release that installed it, or a newer one/i;
       await assert.rejects(installPostgres({ url, apply: true }), which);
       assert.match(problems(await checkPostgres({ url })).join(), which);

@@ -40,8 +40,8 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
       // For superusers only; without it rivals in a deadlock wait a second.
       await runAt(url, [`ALTER DATABASE ${name} SET deadlock_timeout = '100ms'`]).catch(() => {});
       engines = [
-        await openPostgresEngine({ allowUnsafe: true, url }),
-        await openPostgresEngine({ allowUnsafe: true, url }),
+        await openPostgresEngine({ checksums: false, allowUnsafe: true, url }),
+        await openPostgresEngine({ checksums: false, allowUnsafe: true, url }),
       ];
     });
     after(async () => {
@@ -78,7 +78,7 @@ describe("The workloads detect", () => {
 
   before(async () => {
     url = await server.createDatabase();
-    engine = await openPostgresEngine({ allowUnsafe: true, url });
+    engine = await openPostgresEngine({ checksums: false, allowUnsafe: true, url });
     pool = new pg.Pool({ connectionString: url, max: 8 });
     // The database may be dropped before the server has processed the Terminate messages of `end`.
     pool.on("error", () => {});

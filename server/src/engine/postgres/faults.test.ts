@@ -24,7 +24,7 @@ describe("An engine whose PostgreSQL server fails", () => {
     server = await LocalServer.create();
     await server.start();
     url = await server.createDatabase();
-    engine = await openPostgresEngine({ url });
+    engine = await openPostgresEngine({ checksums: false, url });
   });
   after(async () => {
     await engine.close();
@@ -52,7 +52,7 @@ describe("An engine whose PostgreSQL server fails", () => {
   });
 
   it("serves nothing more once the server reports damaged data, and says so in its errors and health", async () => {
-    const damaged = await openPostgresEngine({ url });
+    const damaged = await openPostgresEngine({ checksums: false, url });
     await commit(damaged, { puts: [[keyOf("damage", "a"), "x"]] });
     await runAt(url, [
       "CREATE FUNCTION damage() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'page 7' USING ERRCODE = 'XX001'; END $$",
@@ -127,7 +127,7 @@ describe("An engine whose PostgreSQL server fails", () => {
   });
 
   it("fails calls as Unavailable and is not ready while the server is down", async () => {
-    const impatient = await openPostgresEngine({ url, timeoutMs: AWAY_MS_MAX });
+    const impatient = await openPostgresEngine({ checksums: false, url, timeoutMs: AWAY_MS_MAX });
     const key = keyOf("away", "a");
     assert.equal((await impatient.health()).ready, true);
     await server.stop("fast");
@@ -155,24 +155,31 @@ describe("An engine whose PostgreSQL server fails", () => {
     const name = new URL(unsafe).pathname.slice(1);
     await server.run(`ALTER DATABASE ${name} SET synchronous_commit = 'off'`);
     await assert.rejects(
-      openPostgresEngine({ url: unsafe }),
+      openPostgresEngine({ checksums: false, url: unsafe }),
       (error) => error instanceof EngineError && /synchronous_commit is off/.test(error.message),
     );
-    const allowed = await openPostgresEngine({ url: unsafe, allowUnsafe: true });
+    const allowed = await openPostgresEngine({ checksums: false, url: unsafe, allowUnsafe: true });
     assert.equal((await allowed.health()).durabilityClass, "none");
     await allowed.close();
   });
 
   it("refuses to open a database whose table is UNLOGGED", async () => {
     const unlogged = await server.createDatabase();
-    await (await openPostgresEngine({ url: unlogged })).close();
+    await (await openPostgresEngine({ checksums: false, url: unlogged })).close();
     await runAt(unlogged, ["ALTER TABLE rh_kv SET UNLOGGED"]);
-    await assert.rejects(openPostgresEngine({ url: unlogged }), /rh_kv is UNLOGGED/);
+    await assert.rejects(
+      openPostgresEngine({ checksums: false, url: unlogged }),
+      /rh_kv is UNLOGGED/,
+    );
   });
 
   it("accepts no new connection after the server has become unsafe", async () => {
     const later = await server.createDatabase();
-    const careful = await openPostgresEngine({ url: later, timeoutMs: AWAY_MS_MAX });
+    const careful = await openPostgresEngine({
+      checksums: false,
+      url: later,
+      timeoutMs: AWAY_MS_MAX,
+    });
     const name = new URL(later).pathname.slice(1);
     await server.run(`ALTER DATABASE ${name} SET synchronous_commit = 'off'`);
     await assert.rejects(
@@ -201,7 +208,10 @@ describe("An engine over a primary with a synchronous standby", () => {
     await primary.start();
     await standby.start();
     urls = `postgres://postgres@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/store`;
-    engines = [await openPostgresEngine({ url: urls }), await openPostgresEngine({ url: urls })];
+    engines = [
+      await openPostgresEngine({ checksums: false, url: urls }),
+      await openPostgresEngine({ checksums: false, url: urls }),
+    ];
   });
   after(async () => {
     for (const engine of engines) await engine.close();
@@ -239,7 +249,12 @@ describe("An engine over a primary with a synchronous standby", () => {
     await until(async () => (await waitingCommits()) === 0);
     await standby.stop();
     const writersMax = 2;
-    const impatient = await openPostgresEngine({ url: urls, timeoutMs: AWAY_MS_MAX, writersMax });
+    const impatient = await openPostgresEngine({
+      checksums: false,
+      url: urls,
+      timeoutMs: AWAY_MS_MAX,
+      writersMax,
+    });
     const put = (sort: string) =>
       commit(impatient, {
         puts: ["1", "2"].map((end) => [keyOf("room", sort + end), "x"] as const),

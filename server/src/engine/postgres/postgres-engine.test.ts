@@ -82,6 +82,7 @@ testEngineConformance({
       ...options,
       connector,
       session,
+      isSealed: true,
       facts: { ...facts, dialect: "citus" },
     });
   },

@@ -29,7 +29,15 @@ import { toEngineError } from "./outcome.ts";
 import { partInOneTable } from "./placement.ts";
 import { PointReads } from "./point-reads.ts";
 import { Scans } from "./scans.ts";
-import { assertKnown, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
+import {
+  assertKnown,
+  FORMAT,
+  FORMAT_ROW,
+  installSchema,
+  readFormat,
+  UNSEALED_FORMAT,
+} from "./schema.ts";
+import { opened, sealed } from "./sealed-rows.ts";
 import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
@@ -48,6 +56,8 @@ export interface PostgresEngineOptions extends DatabaseOptions {
   readonly onDurability?: (now: Durability, before: Durability) => void;
   /** False behind a pooler in transaction mode. */
   readonly preparedStatements?: boolean;
+  /** Whether values have checksums in a table that this call creates. Default true; others stay as they are. */
+  readonly checksums?: boolean;
   /** Create the table if it is missing. Default true; needs the right to do so. */
   readonly install?: boolean;
   /**
@@ -105,13 +115,14 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
       clockAheadMs(facts, options.clock ?? systemClock),
       options.clockSkewMsMax ?? CLOCK_SKEW_MS_MAX,
     );
-    await assertSchema(session, facts, options.install ?? true);
+    const format = await assertSchema(session, facts, options);
     // The settings depend on which kind of server answered.
     const settings = sessionSettings(timeoutMs, facts.dialect);
     if (preparedStatements) applySettings(session, settings);
     const allowUnsafe = options.allowUnsafe ?? false;
     const connector = new Connector(config, { preparedStatements, settings, allowUnsafe, fence });
-    return new PostgresEngine({ ...options, connector, session, facts, timeoutMs });
+    const isSealed = format > UNSEALED_FORMAT;
+    return new PostgresEngine({ ...options, connector, session, facts, isSealed, timeoutMs });
   } catch (error) {
     session?.close();
     throw toEngineError(error);
@@ -127,10 +138,16 @@ function tooWeak(required: RequiredDurability, { class: found, detail }: Durabil
 
 const MAY_NOT = "42501";
 
-async function assertSchema(session: Session, facts: ServerFacts, install: boolean): Promise<void> {
+/** Returns the format of the schema. */
+async function assertSchema(
+  session: Session,
+  facts: ServerFacts,
+  { install = true, checksums = true }: PostgresEngineOptions,
+): Promise<number> {
   let format = await readFormat(session, facts.dialect);
   if (format === undefined && install) {
-    await installSchema(session, facts.dialect).catch((cause: unknown) => {
+    const own = checksums ? FORMAT : UNSEALED_FORMAT;
+    await installSchema(session, facts.dialect, own).catch((cause: unknown) => {
       if (!(cause instanceof ServerError && cause.sqlState === MAY_NOT)) throw cause;
       throw new EngineError(
         "Unavailable",
@@ -147,6 +164,7 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
     );
   }
   assertKnown(format);
+  return format;
 }
 
 /** Stores entries as rows of one table of a PostgreSQL server, or of a Citus cluster. */
@@ -169,6 +187,8 @@ export class PostgresEngine implements Engine {
   readonly #commits: Commits;
   readonly #commitsUnderWay = new Set<Promise<unknown>>();
   readonly #timeoutMs: number;
+  /** Whether values have checksums: those of a schema of format 1 have none. */
+  readonly #isSealed: boolean;
   readonly #ticker: NodeJS.Timeout;
   /** The server's report of damaged data. From then on nothing is read from it or written to it. */
   #damage: ServerError | undefined;
@@ -180,9 +200,11 @@ export class PostgresEngine implements Engine {
       /** The first connection, already open. */
       readonly session: Session;
       readonly facts: ServerFacts;
+      readonly isSealed: boolean;
       readonly timeoutMs: number;
     },
   ) {
+    this.#isSealed = options.isSealed;
     this.facts = options.facts;
     this.#durability = durabilityOf(options.facts);
     this.#required = options.requireDurability;
@@ -295,7 +317,13 @@ export class PostgresEngine implements Engine {
       return reading.then((entries) => this.#see(entries));
     }
     return new Promise((settle, reject) => {
-      const resolve = (entries: (Entry | undefined)[]) => settle(this.#see(entries));
+      const resolve = (entries: (Entry | undefined)[]) => {
+        try {
+          settle(this.#see(entries));
+        } catch (error) {
+          reject(error);
+        }
+      };
       this.#reads.submit(pointRead(keys, dialect, { deadline, room, resolve, reject }));
     });
   }
@@ -303,7 +331,7 @@ export class PostgresEngine implements Engine {
   /** A commit that checks what was read here gets a larger version, whatever this machine's clock says. */
   #see(entries: (Entry | undefined)[]): (Entry | undefined)[] {
     for (const entry of entries) if (entry) this.#versions.raiseAbove(entry.version);
-    return entries;
+    return this.#isSealed ? entries.map((entry) => entry && opened(entry)) : entries;
   }
 
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> | ScanEnd {
@@ -319,7 +347,10 @@ export class PostgresEngine implements Engine {
     const some = ranges.filter(({ start, end }) => !end || compareKeys(start, end) < 0);
     const [first] = some;
     if (first === undefined) return "complete";
-    return some.length > 1 ? this.#scans.scan(some, visit, hints) : this.#scan(first, visit, hints);
+    const visitOpened = this.#isSealed ? openedVisit(visit, hints) : visit;
+    return some.length > 1
+      ? this.#scans.scan(some, visitOpened, hints)
+      : this.#scan(first, visitOpened, hints);
   }
 
   /** Table by table, where a cluster has two. */
@@ -338,7 +369,8 @@ export class PostgresEngine implements Engine {
     }
     for (const { key } of write.puts) assertWritable(key);
     for (const key of write.deletes) assertWritable(key);
-    const commit = this.#commits.commit(write);
+    const stored = this.#isSealed ? { ...write, puts: write.puts.map(sealed) } : write;
+    const commit = this.#commits.commit(stored);
     this.#commitsUnderWay.add(commit);
     try {
       return await commit;
@@ -388,6 +420,22 @@ export class PostgresEngine implements Engine {
     }
     if (this.#closing) throw new EngineError("Closed", "The PostgreSQL engine is closed.");
   }
+}
+
+/** Leaves damaged entries out if that is wanted; otherwise they end the scan. */
+function openedVisit(visit: Visit, hints: ScanHints | undefined): Visit {
+  const onDamaged = hints?.onDamaged;
+  return (entry) => {
+    let intact: Entry;
+    try {
+      intact = opened(entry);
+    } catch (error) {
+      if (!onDamaged || !(error instanceof EngineError)) throw error;
+      onDamaged(error);
+      return true;
+    }
+    return visit(intact);
+  };
 }
 
 function assertWritable({ partition, sort }: Key): void {

@@ -10,7 +10,9 @@ import { BEGIN, COMMIT, textQuery } from "./statements.ts";
 import { TYPE } from "./wire-writer.ts";
 
 /** Raised when the meaning of stored bytes changes. A newer format than this one is refused. */
-export const FORMAT = 1;
+export const FORMAT = 2;
+/** Whose values have no checksums. A schema keeps the format it was installed with. */
+export const UNSEALED_FORMAT = 1;
 
 /** The key of the format number: a row of the table itself, so that every node of a cluster has it. */
 export const FORMAT_ROW = { partition: Buffer.alloc(0), sort: Buffer.from("schema") };
@@ -28,10 +30,10 @@ export const COLUMNS =
   "pk bytea NOT NULL, sk bytea NOT NULL, ver bigint NOT NULL, val bytea NOT NULL, PRIMARY KEY (pk, sk)";
 
 /** DDL in the order in which to run it, as often as wanted. */
-export function schemaStatements(dialect: Dialect): readonly string[] {
+export function schemaStatements(dialect: Dialect, format = FORMAT): readonly string[] {
   const formatRow = (table: string) =>
     `INSERT INTO ${table} (pk, sk, ver, val) ` +
-    `VALUES ('', 'schema', ${OWN_ROW_VERSION}, '${FORMAT}') ON CONFLICT (pk, sk) DO NOTHING`;
+    `VALUES ('', 'schema', ${OWN_ROW_VERSION}, '${format}') ON CONFLICT (pk, sk) DO NOTHING`;
   const create = `CREATE TABLE IF NOT EXISTS rh_kv (${COLUMNS})`;
   if (dialect === "postgres") return [create, ...storageOf("rh_kv"), formatRow("rh_kv")];
   // Rows that are there already were stored when this database was one server, or its rows were all in one table.
@@ -97,9 +99,13 @@ const RIVAL_INSTALL = new Set(["23505", "42P07", "42710", "40001", "40P01"]);
 const ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(7236276)";
 
 /** Creates what is missing, in one transaction. Several front ends may do this at the same time. */
-export async function installSchema(session: Session, dialect: Dialect): Promise<void> {
+export async function installSchema(
+  session: Session,
+  dialect: Dialect,
+  format = FORMAT,
+): Promise<void> {
   if (dialect === "citus") await assertClusterReady(session);
-  const statements = schemaStatements(dialect);
+  const statements = schemaStatements(dialect, format);
   for (let attempt = 1; ; attempt++) {
     try {
       await runInTransaction(session, [ONE_AT_A_TIME, ...statements]);
