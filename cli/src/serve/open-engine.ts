@@ -3,6 +3,7 @@ import { systemClock } from "@rowhouse/server/clock";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
+import { LONG_FREE_LIST_PAGES } from "@rowhouse/server/engine/lmdb/data-file";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Health } from "@rowhouse/server/http/health";
@@ -50,6 +51,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   const path = resolve(options.location);
   const engine = await openLmdbEngine({ path });
   warnOfVersionsAhead(engine, log);
+  warnOfLongFreeList(engine, log);
   return {
     engine,
     health() {
@@ -78,6 +80,15 @@ function warnOfVersionsAhead(engine: LmdbEngine, log: Logger): void {
   log.warn(
     { location: engine.path, aheadSeconds, until: new Date(versionsReserved / 1000).toISOString() },
     "the data was written by a clock ahead of this machine's: until this clock catches up, Timestamps continue from that time",
+  );
+}
+
+function warnOfLongFreeList(engine: LmdbEngine, log: Logger): void {
+  const { freeListPages } = engine.statistics();
+  if (freeListPages <= LONG_FREE_LIST_PAGES) return;
+  log.warn(
+    { location: engine.path, freeListPages },
+    "data.mdb has a long list of free pages, which slows every write: stop the server, take a backup with `rowhouse backup`, and serve the copy",
   );
 }
 

@@ -16,7 +16,7 @@ import {
   type Updated,
   type Visit,
 } from "./engine.ts";
-import { assertDisjoint, assertKeyFits, holds } from "./engine-rules.ts";
+import { assertKeyFits, assertWrite, holds } from "./engine-rules.ts";
 import { copyKey, joinKey, pairBytesMax } from "./key-codec.ts";
 import { FLAT_KEY_BYTES_MAX } from "./lmdb/data-file.ts";
 import { TurnBudget } from "./turn-budget.ts";
@@ -118,7 +118,7 @@ export class MemoryEngine implements Engine {
 
   #apply(write: AtomicWrite): CommitResult {
     this.#assertOpen();
-    assertDisjoint(write);
+    assertWrite(write);
     const checked = write.checks.map(({ key }) => this.#flat(key));
     const put = write.puts.map(({ key }) => this.#flat(key));
     const deleted = write.deletes.map((key) => this.#flat(key));

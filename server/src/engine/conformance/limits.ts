@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { EngineError, type Key } from "../engine.ts";
+import { COMMIT_KEYS_MAX, EngineError, type Key } from "../engine.ts";
 import {
   absent,
   assertSameBytes,
@@ -69,6 +69,13 @@ export function testLimits(withEngine: WithEngine): void {
         assertSameBytes(scanned!.value, value);
       }));
   }
+
+  it("refuses a commit of more than COMMIT_KEYS_MAX keys, which would be a bug of the caller", () =>
+    withEngine(async (engine) => {
+      const keys = Array.from({ length: COMMIT_KEYS_MAX + 1 }, (_, i) => key("many", `${i}`));
+      await assert.rejects(commit(engine, { deletes: keys }), assert.AssertionError);
+      await mustCommit(engine, { deletes: keys.slice(1) });
+    }));
 
   it("accepts a commit of 1,000 puts", () =>
     withEngine(async (engine) => {

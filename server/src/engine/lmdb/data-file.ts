@@ -48,7 +48,8 @@ const MAP_BYTES_AT = 40;
 const PAGE_SIZE_AT = 48;
 /** The trees of free pages and of entries: numbers of branch, leaf and overflow pages, of entries, the root. */
 const TREES_AT = [48, 96];
-const TREE_PAGES_AT = [8, 16, 24];
+const TREE_OVERFLOW_PAGES_AT = 24;
+const TREE_PAGES_AT = [8, 16, TREE_OVERFLOW_PAGES_AT];
 const TREE_FLAGS_AT = 4;
 const TREE_DEPTH_AT = 6;
 const TREE_ROOT_AT = 40;
@@ -169,6 +170,24 @@ export function unusedBytes(folder: string): number {
     closeSync(descriptor);
   }
 }
+
+/**
+ * How many pages the longest lists of free pages take. Each transaction reads and writes such a list again: more than
+ * `LONG_FREE_LIST_PAGES` come from a transaction of tens of thousands of scattered entries, or from a snapshot that was held
+ * for as many.
+ */
+export function freeListPages(folder: string): number {
+  const descriptor = openSync(join(folder, DATA_FILE), "r");
+  try {
+    const meta = newerOf(readMeta(descriptor, 0), readMeta(descriptor, PAGE_BYTES));
+    return Number(meta.getUint64(TREES_AT[0]! + TREE_OVERFLOW_PAGES_AT));
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** 32,000 pages, each listed by itself. */
+export const LONG_FREE_LIST_PAGES = 32;
 
 function newerOf(first: Meta, second: Meta): Meta {
   return second.getUint64(TRANSACTION_AT) > first.getUint64(TRANSACTION_AT) ? second : first;

@@ -49,6 +49,17 @@ describe("The data folder", () => {
       { mapSizeBytes: 1 << 20 },
     ));
 
+  it("counts the pages that list free pages", () =>
+    withEngine(async (engine) => {
+      assert.equal(engine.statistics().freeListPages, 0);
+      const all = Array.from({ length: 8000 }, (_, i) => key("p", `${(i * 7919) % 8000}`));
+      for (let from = 0; from < all.length; from += 2000) {
+        const some = all.slice(from, from + 2000);
+        await mustCommit(engine, { puts: some.map((each) => [each, "x".repeat(3000)]) });
+      }
+      assertAbove(engine.statistics().freeListPages, 0);
+    }));
+
   it("records its format and the versions reserved", () =>
     withEngine(async (engine) => {
       const version = await put(engine, a, "1");

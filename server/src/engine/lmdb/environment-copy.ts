@@ -1,4 +1,4 @@
-import { EngineError, type Entry } from "../engine.ts";
+import { COMMIT_KEYS_MAX, EngineError, type Entry } from "../engine.ts";
 import { copyKey } from "../key-codec.ts";
 import { makeFolder } from "../make-folder.ts";
 import { openStore, type Store, type StoreOptions } from "./binding.ts";
@@ -49,7 +49,7 @@ export class EnvironmentCopy {
   put({ key, value, version }: Entry): void {
     this.#group.push({ key: copyKey(key), value: Buffer.from(value), version });
     this.#groupBytes += ENTRY_BYTES + key.partition.length + key.sort.length + value.length;
-    if (this.#groupBytes >= GROUP_BYTES) this.#flush();
+    if (this.#groupBytes >= GROUP_BYTES || this.#group.length === COMMIT_KEYS_MAX) this.#flush();
   }
 
   /** Call it when every entry was put. Everything is on disk when it returns. @throws EngineError */

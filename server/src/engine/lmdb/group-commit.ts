@@ -10,7 +10,7 @@ import type { Seals } from "./sealed-value.ts";
 import { type Thrown, WriteApplier } from "./write-applier.ts";
 
 /** A group stops growing at this size: applying it blocks the event loop, 3 µs per key. */
-export const GROUP_KEYS_MAX = 2000;
+const GROUP_KEYS_MAX = 2000;
 /** … and at this one: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
 
@@ -124,7 +124,7 @@ export class GroupCommit {
     });
   }
 
-  /** @param keys at most `GROUP_KEYS_MAX` */
+  /** @param keys at most `COMMIT_KEYS_MAX` */
   seal(keys: readonly Key[]): Promise<void> {
     return this.#inTransaction(() => this.#writes.seal(keys));
   }

@@ -20,7 +20,7 @@ import {
   type Updated,
   type Visit,
 } from "../engine.ts";
-import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
+import { assertKeyFits, assertWrite } from "../engine-rules.ts";
 import { EVERYTHING, pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
@@ -39,6 +39,7 @@ import {
   DATA_FILE,
   FLAT_KEY_BYTES_MAX,
   freeBytes,
+  freeListPages,
   unusedBytes,
 } from "./data-file.ts";
 import { DataFolder } from "./data-folder.ts";
@@ -83,6 +84,8 @@ export interface LmdbStatistics {
   readonly unusedBytes: number;
   /** Free on the disk of the file. */
   readonly diskFreeBytes: number;
+  /** See `freeListPages` in `data-file.ts`. */
+  readonly freeListPages: number;
 }
 
 /** A commit of other writers waits for it. */
@@ -197,7 +200,7 @@ export class LmdbEngine implements Engine {
   commit(write: AtomicWrite): Promise<CommitResult> {
     try {
       this.#assertOpen();
-      assertDisjoint(write);
+      assertWrite(write);
       // After a key that is too long, lmdb-js may crash the process when it closes.
       for (const { key } of write.checks) assertKeyFits(key, KEY_BYTES_MAX);
       for (const { key } of write.puts) assertKeyFits(key, KEY_BYTES_MAX);
@@ -280,6 +283,7 @@ export class LmdbEngine implements Engine {
       fileBytes: statSync(join(this.path, DATA_FILE)).size,
       unusedBytes: unusedBytes(this.path),
       diskFreeBytes: freeBytes(this.path),
+      freeListPages: freeListPages(this.path),
     };
   }
 

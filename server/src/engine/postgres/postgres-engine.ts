@@ -13,7 +13,7 @@ import {
   type ScanHints,
   type Visit,
 } from "../engine.ts";
-import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
+import { assertKeyFits, assertWrite } from "../engine-rules.ts";
 import { compareKeys, equalBytes } from "../key-codec.ts";
 import { VersionClock } from "../version-clock.ts";
 import { assertClock, CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
@@ -363,7 +363,7 @@ export class PostgresEngine implements Engine {
 
   async commit(write: AtomicWrite): Promise<CommitResult> {
     this.#assertOpen();
-    assertDisjoint(write);
+    assertWrite(write);
     if (this.#required !== undefined && !this.#durability.keeps.has(this.#required)) {
       throw tooWeak(this.#required, this.#durability);
     }
