@@ -328,7 +328,11 @@ describe("a batch", () => {
       return answer;
     };
     const ports = intercept(backend, meanwhile);
-    const db = connect({ ...backend, ...ports, indexStates: controlledIndexes() });
+    const db = connect({
+      ...backend,
+      ...ports,
+      indexStates: controlledIndexes({ unregistered: "readable" }),
+    });
     await batch(db, (b) => {
       for (let id = 0; id < 300; id++) b.insert(Tagged, { meter: "a", id, tag: "t" });
     });

@@ -52,6 +52,7 @@ describe("provision", () => {
     assert.deepEqual([...(await tables.listTables({ from: "" })).names].sort(), [
       "ByEmail",
       "Person",
+      "rhcontrol",
     ]);
   });
 });

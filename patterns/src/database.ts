@@ -1,3 +1,4 @@
+import { checkedIndexes } from "./entities/checked-indexes.ts";
 import { runTransaction, type Transaction } from "./entities/transaction.ts";
 import type { WriteOptions } from "./entities/write.ts";
 import { validationFailed } from "./errors.ts";
@@ -21,19 +22,25 @@ export class Database extends Session {
    * Without queues or blobs in `connect`, those are left out.
    */
   async provision(...needs: readonly Needs[]): Promise<void> {
-    const all = (kind: keyof Needs) => [...new Set(needs.flatMap((need) => need[kind] ?? []))];
+    const all = (kind: "tables" | "queues" | "containers") => [
+      ...new Set(needs.flatMap((need) => need[kind] ?? [])),
+    ];
     await Promise.all([
       ...all("tables").map((table) => this.tables.createTable(table)),
       ...all("queues").map((queue) => this.queues?.createQueue(queue)),
       ...all("containers").map((container) => this.blobs?.createContainer(container)),
     ]);
+    // Registers the indexes of new tables. One that is refused is refused again when it is used.
+    await Promise.allSettled(
+      needs.flatMap(({ declared = [] }) => declared.map((one) => this.indexStates?.stateOf(one))),
+    );
   }
 
   /** Creates the tables of these definitions; existing tables are left as they are. */
   async createTables(
-    ...definitions: readonly { readonly tables: readonly string[] }[]
+    ...definitions: readonly (Pick<Needs, "declared"> & { readonly tables: readonly string[] })[]
   ): Promise<void> {
-    await this.provision(...definitions.map(({ tables }) => ({ tables })));
+    await this.provision(...definitions.map(({ tables, declared = [] }) => ({ tables, declared })));
   }
 
   /**
@@ -86,5 +93,5 @@ export function connect(options: ConnectOptions): Database {
       "pass azureTables(client) of @rowhouse/patterns/azure-tables",
     );
   }
-  return new Database(options);
+  return new Database({ indexStates: checkedIndexes, ...options });
 }

@@ -108,7 +108,7 @@ describe("the build of an index", () => {
       };
       await interleave({
         backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 2 }),
-        connect: { indexStates: controlledIndexes() },
+        connect: { indexStates: controlledIndexes({ unregistered: "readable" }) },
         before: async (db) => {
           await prepareIn(db, 3);
           for (const each of NAMES) await indexLifeCycle(db, Indexed, each).disable();
@@ -173,7 +173,10 @@ describe("the build of an index", () => {
         const answer = await send();
         const isMove = method === "commit" && JSON.stringify(args).includes('"writeonly"');
         if (isMove && moves++ === 0) {
-          const other = connect({ ...backend, indexStates: controlledIndexes() });
+          const other = connect({
+            ...backend,
+            indexStates: controlledIndexes({ unregistered: "readable" }),
+          });
           await update(other, "two");
           await update(db, "three");
         }
@@ -210,7 +213,7 @@ describe("the build of an index", () => {
       };
       await interleave({
         backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 1 }),
-        connect: { indexStates: controlledIndexes() },
+        connect: { indexStates: controlledIndexes({ unregistered: "readable" }) },
         before: async (db) => {
           await prepareIn(db, 0);
           for (const [i, email] of ["e1", "e2", "e1", "e2"].entries()) {
@@ -488,7 +491,7 @@ describe("the build of an index", () => {
         built = life.build();
       });
     };
-    const states = { indexStates: controlledIndexes() };
+    const states = { indexStates: controlledIndexes({ unregistered: "readable" }) };
     const writer = connect({ ...backend, ...intercept(backend, late), ...states });
     await assert.rejects(writer.open(One).insert({ dept: "Sales", id: 99, email: "late" }), {
       code: "throttled",

@@ -43,7 +43,7 @@ export class IndexLifeCycle {
     return (await this.#index.control.read()).control.state;
   }
 
-  /** Whether the index is registered. One that is not counts as built. */
+  /** Whether the index is registered. One that is not is checked when it is used. */
   async isRegistered(): Promise<boolean> {
     return (await this.#index.control.find()).row !== undefined;
   }

@@ -40,7 +40,10 @@ describe("the registration of an index", () => {
     ];
     for (const difference of differences) {
       const Changed = changed(difference);
-      const fresh = connect({ ...backend, indexStates: controlledIndexes() });
+      const fresh = connect({
+        ...backend,
+        indexStates: controlledIndexes({ unregistered: "readable" }),
+      });
       const employees = fresh.open(Changed);
       await refused(employees.insert({ dept: "Sales", id: 7, email: "seven" }));
       await refused(employees.by.far.get({ email: "e1" }));

@@ -12,7 +12,7 @@ import { createWorker } from "./queue-worker.ts";
 import { schedules } from "./testing/test-histories.ts";
 import { type Client, interleave, type Memory, memory } from "./testing.ts";
 
-const indexStates = controlledIndexes();
+const indexStates = controlledIndexes({ unregistered: "readable" });
 
 /** Lets the others change the index, or delete its table, but not a deadline end the work. */
 const tolerant = (client: Client) => (db: Database) =>

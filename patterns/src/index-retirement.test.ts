@@ -35,7 +35,7 @@ describe("an index that is retired", () => {
         }
         return send();
       };
-      const states = { indexStates: controlledIndexes() };
+      const states = { indexStates: controlledIndexes({ unregistered: "readable" }) };
       const other = connect({ ...backend, ...intercept(backend, buildBeforeDelete), ...states });
       await indexLifeCycle(other, Indexed, name).retire();
       assert.deepEqual([...builds], ["another process is retiring it"]);
@@ -155,7 +155,7 @@ describe("an index that is retired", () => {
           }
           return answer;
         };
-        const states = { indexStates: controlledIndexes() };
+        const states = { indexStates: controlledIndexes({ unregistered: "readable" }) };
         const db = connect({ ...backend, ...intercept(backend, slow), ...states });
         if (who === "a worker") assert.equal(await work(db), undefined);
         else

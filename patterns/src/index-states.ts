@@ -1,3 +1,4 @@
+import { checkUnregistered } from "./entities/checked-indexes.ts";
 import { isTableError, validationFailed } from "./errors.ts";
 import { IndexControl, type IndexState, LEASE_MS, register, WRITE_MS } from "./indexes/control.ts";
 import { isFresh } from "./store/clock.ts";
@@ -7,11 +8,12 @@ export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
 export interface ControlOptions {
   /**
-   * The state of an index that is not registered. `readable` (default): it existed from the start. `refused`:
-   * it cannot be used, so code is deployed after the registration, never before. `disabled`: it is registered
-   * as disabled, for a build to follow.
+   * The state of an index that is not registered. `checked` (default): it is registered as readable if it has no
+   * entities yet, otherwise refused. `readable`: it existed from the start. `refused`: it cannot be used, so code
+   * is deployed after the registration, never before. `disabled`: it is registered as disabled, for a build to
+   * follow.
    */
-  readonly unregistered?: "readable" | "refused" | "disabled";
+  readonly unregistered?: "checked" | "readable" | "refused" | "disabled";
 }
 
 /** For `connect({ indexStates: controlledIndexes() })`, in every process that writes or reads. */
@@ -48,10 +50,14 @@ class ControlledIndexes implements IndexStates {
 
   async #read(declared: DeclaredIndex): Promise<IndexState> {
     const index = new IndexControl(this.#session, declared);
-    const how = this.#unregistered ?? "readable";
+    const how = this.#unregistered ?? "checked";
     const found = await index.find();
     if (found.row || how === "readable") {
       return (await index.read(found)).control.state;
+    }
+    if (how === "checked") {
+      if (found.others.length === 0) await checkUnregistered(this.#session, declared);
+      return (await index.read()).control.state;
     }
     if (how === "refused") {
       throw validationFailed(`${index}`, "definition", "is not registered: disable and build it");

@@ -30,7 +30,10 @@ import { schedules } from "./testing/test-histories.ts";
 describe("the upkeep of a list index", () => {
   it("builds the lists of existing entities, and deletes them with the index", async () => {
     const backend = memory();
-    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    const db = connect({
+      ...backend,
+      indexStates: controlledIndexes({ unregistered: "readable" }),
+    });
     await db.tables.createTable("rhcontrol");
     const Plain = entity(Chained.name, { version: 1, fields, key });
     await db.createTables(Plain);

@@ -161,7 +161,11 @@ describe("a remote index", () => {
       return new Promise(() => {});
     };
     const ports = intercept(backend, slow);
-    const writer = connect({ ...backend, ...ports, indexStates: controlledIndexes() });
+    const writer = connect({
+      ...backend,
+      ...ports,
+      indexStates: controlledIndexes({ unregistered: "readable" }),
+    });
     await Promise.race([writer.open(Employee).insert(jones), crashed]);
     await letWorkersFinish(db, backend);
     assert.deepEqual(await keysOf(backend), []);

@@ -100,7 +100,7 @@ describe("films by genre and by actor", () => {
 async function work(films: readonly Film[]): Promise<void> {
   const model = new Map(films.map((film) => [nameOf(film), film]));
   const backend = memory();
-  const db = connect({ ...backend, indexStates: controlledIndexes() });
+  const db = connect({ ...backend, indexStates: controlledIndexes({ unregistered: "readable" }) });
   await db.createTables(Film);
   await db.tables.createTable("rhcontrol");
   for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);

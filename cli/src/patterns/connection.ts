@@ -61,7 +61,7 @@ export async function openDatabase(
   if (url) await assertReachable(url);
   const database = connect({
     tables: azureTables(client, { profile: options.profile }),
-    indexStates: controlledIndexes(),
+    indexStates: controlledIndexes({ unregistered: "readable" }),
     meter: watch(progress),
     ...(queues && { queues: await openQueues(library, connection) }),
   });

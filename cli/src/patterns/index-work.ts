@@ -41,7 +41,9 @@ export async function showStates(work: IndexWork, name: string): Promise<Outcome
 function noteOn(state: string, registered: boolean): string {
   if (state === "redefined")
     return "(another definition is registered: declare it under a new name)";
-  return registered || state === "transactional" ? "" : "(not registered: treated as built)";
+  return registered || state === "transactional"
+    ? ""
+    : "(not registered: refused over existing entities, unless it is trusted)";
 }
 
 export interface BuildOptions {
@@ -75,7 +77,7 @@ export async function buildIndex(
   }
   if (!registered && !register) {
     throw new Error(
-      `${name} is not registered, so readers treat it as built: use --register to hide it from readers until it is.`,
+      `${name} is not registered: use --register, which hides it from readers until it is built.`,
     );
   }
   if (!registered) {

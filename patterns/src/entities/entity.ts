@@ -1,12 +1,13 @@
 import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
 import { keyProblems, namedTwice } from "../keys/key-shape.ts";
+import { declaredIndex } from "../model/declared-index.ts";
 import { EntityRows, type Fields, type RowsDeclaration } from "../model/entity-rows.ts";
 import type { AnyEntity, Follower, Indexes } from "../model/follower.ts";
 import type { CheckedKey } from "../model/key-query.ts";
-import type { Needs, Openable } from "../model/openable.ts";
+import type { Openable } from "../model/openable.ts";
 import { assertTable, tableProblems } from "../model/storage-name.ts";
-import type { Session } from "../store/session.ts";
+import type { DeclaredIndex, Session } from "../store/session.ts";
 import { type KeyOf, openRepository, type Repository } from "./repository.ts";
 
 type OptionalNames<F extends Fields> = {
@@ -88,7 +89,11 @@ export class EntityDefinition<
     return this.#all("containers");
   }
 
-  #all(kind: keyof Needs): string[] {
+  get declared(): readonly DeclaredIndex[] {
+    return Object.keys(this.indexes).map((name) => declaredIndex(this, name));
+  }
+
+  #all(kind: "tables" | "queues" | "containers"): string[] {
     const followers = [...Object.values(this.indexes), ...Object.values(this.followers)];
     return followers.flatMap((follower) => follower[kind] ?? []);
   }

@@ -1,25 +1,24 @@
+import {
+  CONTROL_PARTITION,
+  CONTROL_PROPERTY,
+  CONTROL_TABLE,
+  changedDefinition,
+  registeredRows,
+  WRITE_MS,
+} from "../entities/checked-indexes.ts";
 import { validationFailed } from "../errors.ts";
-import { within } from "../keys/key-range.ts";
 import { declaredIndex } from "../model/declared-index.ts";
 import type { AnyEntity } from "../model/follower.ts";
 import { type EntryKeeper, keeperIn, keepsRows, type ListKeeper } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
-import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
-import { pagesOf } from "../query/pages.ts";
 import { type Clock, isFresh } from "../store/clock.ts";
-import {
-  type JsonRow,
-  jsonRow,
-  type Known,
-  knownIn,
-  mustWriteJson,
-  writeJson,
-} from "../store/json-row.ts";
+import { type JsonRow, jsonRow, type Known, mustWriteJson, writeJson } from "../store/json-row.ts";
 import type { ByMs } from "../store/layer.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 import type { DeclaredIndex, IndexState, Session } from "../store/session.ts";
 
+export { CONTROL_TABLE, WRITE_MS } from "../entities/checked-indexes.ts";
 /**
  * The state of an index, in its control row:
  *
@@ -38,8 +37,8 @@ import type { DeclaredIndex, IndexState, Session } from "../store/session.ts";
  *                              │
  *                              └── RETIRING ◀── retire ── READABLE, READABLE-DUPS
  *
- * Without a row the index counts as readable. Clients use a state for up to `LEASE_MS` after they read it, and commit
- * within `COMMIT_MS`. So after each move a build or a retirement waits for `PROPAGATION_MS`: no entity is read before
+ * Without a row the index is checked (entities/checked-indexes.ts), or counts as readable where it is trusted. Clients
+ * use a state for up to `LEASE_MS` after they read it, and commit within `WRITE_MS` of that. So after each move a build or a retirement waits for `PROPAGATION_MS`: no entity is read before
  * all writers maintain the index, no writer stops before the last reader, and no entry is deleted before the last
  * writer has stopped.
  *
@@ -49,15 +48,8 @@ import type { DeclaredIndex, IndexState, Session } from "../store/session.ts";
  */
 export type { IndexState } from "../store/session.ts";
 
-export const CONTROL_TABLE = "rhcontrol";
-const PARTITION = "index";
-const PROPERTY = "control";
 /** Writers use a state for this long before they read it again. */
 export const LEASE_MS = 30_000;
-/** Writers commit within this time after preparing. */
-const COMMIT_MS = 20_000;
-/** The time from reading a state until no commit based on it can happen any more. */
-export const WRITE_MS = LEASE_MS + COMMIT_MS;
 /** After this time all writers have seen a change. Services count timeouts in whole seconds, from the arrival of a request. */
 export const PROPAGATION_MS = WRITE_MS + 5000;
 
@@ -85,7 +77,7 @@ export interface BuildProgress {
 
 export interface KnownControl {
   readonly control: Control;
-  /** Undefined for an index that is not registered: it existed from the start, and is readable. */
+  /** Undefined for an index that is not registered, which counts as readable here. */
   readonly row: Known<Control> | undefined;
 }
 
@@ -215,14 +207,7 @@ export class IndexControl {
   }
 
   async find(): Promise<Registered> {
-    const range = { partitionKey: PARTITION, rows: within(this.#index.name) };
-    const all = new Map<string, Known<Control>>();
-    const read = async () => {
-      for await (const { entities } of pagesOf(this.#session, CONTROL_TABLE, range)) {
-        for (const stored of entities) all.set(stored.rowKey, knownIn(stored, PROPERTY));
-      }
-    };
-    await unlessRefused(read(), 404);
+    const all = await registeredRows<Control>(this.#session, this.#index.name);
     return { row: all.get(this.key), others: [...all].filter(([key]) => key !== this.key) };
   }
 
@@ -230,8 +215,7 @@ export class IndexControl {
   async read(found?: Registered): Promise<KnownControl> {
     const { row, others } = found ?? (await this.find());
     if (row ? others.some(isInUse) : others.length > 0) {
-      const message = "differs from the registered one; declare it under a new name";
-      throw validationFailed(`${this}`, "definition", message);
+      throw changedDefinition(this.#index.label);
     }
     return { control: row?.value ?? { state: "readable" }, row };
   }
@@ -244,7 +228,12 @@ export class IndexControl {
 
   /** The row of this definition, or of another. */
   row(rowKey: string): JsonRow<Control> {
-    return jsonRow(this.#session, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
+    return jsonRow(
+      this.#session,
+      CONTROL_TABLE,
+      { partitionKey: CONTROL_PARTITION, rowKey },
+      CONTROL_PROPERTY,
+    );
   }
 
   toString(): string {

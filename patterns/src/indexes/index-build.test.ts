@@ -42,7 +42,7 @@ async function prepare(db: Database, each: number): Promise<void> {
 
 async function open(each: number, backend = small()) {
   await prepare(connect(backend), each);
-  const db = connect({ ...backend, indexStates: controlledIndexes() });
+  const db = connect({ ...backend, indexStates: controlledIndexes({ unregistered: "readable" }) });
   return { backend, db };
 }
 
@@ -131,7 +131,7 @@ describe("a build that several processes share", () => {
         indexLifeCycle(db, Indexed, name).build({ shards: 3, parallel: 2, rate: 1000 });
       await interleave({
         backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 2 }),
-        connect: { indexStates: controlledIndexes() },
+        connect: { indexStates: controlledIndexes({ unregistered: "readable" }) },
         before: (db) => prepare(db, 1),
         clients: { builder: build, another: build, one: write, two: write },
         crashShare: 0.01,

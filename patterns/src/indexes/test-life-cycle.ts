@@ -11,7 +11,7 @@ export const MINUTE = 60_000;
 export async function open(count = 5, backend = memory({ pageEntitiesMax: 2 })) {
   const plain = connect(backend);
   await prepareIn(plain, count);
-  const db = connect({ ...backend, indexStates: controlledIndexes() });
+  const db = connect({ ...backend, indexStates: controlledIndexes({ unregistered: "readable" }) });
   const of = (name: Name) => indexLifeCycle(db, Indexed, name);
   return { backend, db, plain, of };
 }

@@ -243,7 +243,10 @@ describe("lists maintained by a worker", () => {
 
   it("are built for existing entities", async () => {
     const backend = memory();
-    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    const db = connect({
+      ...backend,
+      indexStates: controlledIndexes({ unregistered: "readable" }),
+    });
     await prepareIn(db);
     await db.tables.createTable("rhcontrol");
     for (let id = 1; id <= 5; id++) await db.open(Plain).insert(jones(id));
@@ -261,7 +264,10 @@ describe("lists maintained by a worker", () => {
   it("lose no member of a later build to a retirement that was too slow", async () => {
     for (const name of NAMES) {
       const backend = memory();
-      const db = connect({ ...backend, indexStates: controlledIndexes() });
+      const db = connect({
+        ...backend,
+        indexStates: controlledIndexes({ unregistered: "readable" }),
+      });
       await prepareIn(db);
       await db.tables.createTable("rhcontrol");
       for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));

@@ -1,5 +1,6 @@
 import { fnv1a128 } from "../keys/hash.ts";
 import { Segment } from "../keys/key.ts";
+import { within } from "../keys/key-range.ts";
 import type { DeclaredIndex } from "../store/session.ts";
 import type { EntityRows } from "./entity-rows.ts";
 import type { AnyEntity } from "./follower.ts";
@@ -45,7 +46,16 @@ export function declaredIndex(entity: AnyEntity, index: string): DeclaredIndex {
   known.set(index, hash);
   const label = `${entity.name}.${index}`;
   const name = `${entity.table}.${label}@`;
-  return { label, name, key: name + hash };
+  const { rows } = entity;
+  return {
+    label,
+    name,
+    key: name + hash,
+    table: entity.table,
+    rows: within(rows.row.prefix),
+    select: [rows.typeProperty],
+    isEntity: ({ properties }) => rows.versionOf(properties) !== undefined,
+  };
 }
 
 /** What determines how a segment is written in a key, as plain data: equal descriptions write the same text. */

@@ -1,10 +1,12 @@
-import type { Session } from "../store/session.ts";
+import type { DeclaredIndex, Session } from "../store/session.ts";
 
 /** What `db.provision` creates for a definition or a worker. */
 export interface Needs {
   readonly tables?: readonly string[];
   readonly queues?: readonly string[];
   readonly containers?: readonly string[];
+  /** Indexes that are ready as long as their entities do not exist. */
+  readonly declared?: readonly DeclaredIndex[];
 }
 
 /** Anything `db.open` can open: entities, and the definitions of the other patterns. */

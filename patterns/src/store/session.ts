@@ -1,7 +1,8 @@
+import type { KeyRange } from "../keys/key-range.ts";
 import type { BlobsPort } from "../ports/blobs.ts";
 import type { Profile } from "../ports/profile.ts";
 import type { QueuesPort } from "../ports/queues.ts";
-import type { TablesPort } from "../ports/tables.ts";
+import type { StoredEntity, TablesPort } from "../ports/tables.ts";
 import { awakenedBy, type Clock, type Random, systemClock } from "./clock.ts";
 import { type ByMs, inTime, type Layer, layered, type PortCall } from "./layer.ts";
 import { type LimitOptions, limiter } from "./limit.ts";
@@ -31,8 +32,11 @@ export interface SessionOptions {
    * go to `console.error`, the others are dropped.
    */
   readonly onEvent?: (event: SessionEvent) => void;
-  /** `controlledIndexes()`, to build and retire indexes while they are in use. */
-  readonly indexStates?: (session: Session) => IndexStates;
+  /**
+   * `controlledIndexes()`, to build and retire indexes while they are in use. Default: each index is checked
+   * once, and refused if it was declared over existing entities and never built. "trusted": it is used unchecked.
+   */
+  readonly indexStates?: ((session: Session) => IndexStates) | "trusted";
   /** Time and randomness. Default: those of the system. */
   readonly clock?: Clock;
   readonly random?: Random;
@@ -62,6 +66,11 @@ export interface DeclaredIndex {
   readonly name: string;
   /** The name and a hash of the definition. */
   readonly key: string;
+  /** Where its entities are, and what it takes to know one. */
+  readonly table: string;
+  readonly rows: KeyRange;
+  readonly select: readonly string[];
+  readonly isEntity: (row: StoredEntity) => boolean;
 }
 
 /** Controls which indexes may be used; see the life cycle of indexes. */
@@ -142,7 +151,9 @@ export class Session {
     this.bounds = bounds;
     this.#gates = parent ? parent.#gates : {};
     this.writeToken = parent ? parent.writeToken : ulids(clock, this.random);
-    this.indexStates = parent ? parent.indexStates : options.indexStates?.(this);
+    const { indexStates = "trusted" } = options;
+    const own = indexStates === "trusted" ? undefined : indexStates;
+    this.indexStates = parent ? parent.indexStates : own?.(this);
     const metered = options.meter ? [options.meter] : [];
     const open = <Port extends object>(name: PortCall["port"], port: Port) => {
       this.#gates[name] ??= {

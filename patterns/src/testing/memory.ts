@@ -29,6 +29,8 @@ export interface Memory<Time extends Clock = FakeClock> {
   readonly clock: Time;
   readonly random: Random;
   readonly computed: Computed;
+  /** It begins empty, so no index is older than it. */
+  readonly indexStates: "trusted";
 }
 
 /** New, empty endpoints that share one clock. @throws TypeError for an unknown profile. */
@@ -40,6 +42,7 @@ export function memory(options: MemoryOptions = {}): Memory<Clock> {
   const { profile, clock: _, ...rest } = options;
   return {
     computed: checkedTwice,
+    indexStates: "trusted",
     clock,
     random,
     tables: new MemoryTables({ ...rest, clock, random, profile: profileOf(profile ?? "rowhouse") }),

@@ -32,7 +32,10 @@ interface Bench extends IndexWork {
 /** Work over a memory endpoint whose clock only moves while something sleeps. */
 async function begin(signal = new AbortController().signal): Promise<Bench> {
   const backend = memory();
-  const database = connect({ ...backend, indexStates: controlledIndexes() });
+  const database = connect({
+    ...backend,
+    indexStates: controlledIndexes({ unregistered: "readable" }),
+  });
   await database.createTables(Employee);
   await database.queues?.createQueue("index-repairs");
   const told: string[] = [];

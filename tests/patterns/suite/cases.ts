@@ -451,7 +451,7 @@ export const CASES: readonly Case[] = [
         row: [k.str("dept"), k.uint("id", 6)],
       });
       const Worker = entity("Worker", { version: 1, fields, key, indexes: { byTown } });
-      await bare.createTables(Worker);
+      await bare.createTables(Before);
       for (const dept of ["Audit", "Legal", "Sales", "Tax"]) {
         await batch(bare, (plan) => {
           for (let id = 0; id < 20; id++) plan.insert(Before, { dept, id, town: `t${id % 3}` });
