@@ -145,7 +145,7 @@ export const ERRORS = {
   ],
   InvalidMetadata: [
     400,
-    "The specified metadata is invalid. It includes characters that are not permitted.",
+    "The metadata specified is invalid. It has characters that are not permitted.",
   ],
   InvalidOperation: [400, "Invalid operation against a blob snapshot."],
   InvalidPageRange: [416, "The page range specified is invalid."],

@@ -41,6 +41,10 @@ export const LIMITS = {
   /** Seven days. */
   visibilityTimeoutSecondsMax: 604_800,
   messageTimeToLiveSecondsDefault: 604_800,
+  /** A signed 32-bit number, as the service reads it (not confirmed by a recording). */
+  messageTimeToLiveSecondsMax: 2_147_483_647,
+  /** The longest before version 2017-07-29. */
+  messageTimeToLiveSecondsMaxOld: 604_800,
   /** Queues, containers, blobs or their common prefixes on one page of a list. */
   pageNamesMax: 5000,
 
@@ -109,6 +113,8 @@ export const LIMITS = {
   tableVersionMin: "2009-09-19",
   /** The oldest that queues and blobs serve. */
   storageVersionMin: "2015-02-21",
+  /** The oldest default version that an account may set. */
+  defaultServiceVersionMin: "2008-10-27",
 
   /**
    * Ours: the memory of one process for unfinished requests, bodies in work and unread answers, of all clients

@@ -103,11 +103,24 @@ describe("The string that a queue or blob request signs", () => {
     assert.deepEqual(readings("/q", "", headers), [`${EMPTY}x-ms-date:now\n/acct/q`]);
   });
 
-  it("folds white space in extension headers, and lowers and sorts their names", () => {
-    const headers = ["X-Ms-Meta-B", "  two \t words\r\n  and  ", "x-ms-meta-a", "", "x-other", "z"];
+  it("lowers and sorts the names of extension headers", () => {
+    const headers = ["X-Ms-Meta-B", " two words ", "x-ms-meta-a", "", "x-other", "z"];
     assert.deepEqual(readings("/q", "", headers), [
-      `${EMPTY}x-ms-meta-a:\nx-ms-meta-b:two words and\n/acct/q`,
+      `${EMPTY}x-ms-meta-a:\nx-ms-meta-b:two words\n/acct/q`,
     ]);
+  });
+
+  it("folds white space in extension headers as documented, or has it as sent", () => {
+    for (const [sent, folded] of [
+      ["two  words", "two words"],
+      ["a\ttab", "a tab"],
+      ["  two \t words  ", "two words"],
+    ]) {
+      assert.deepEqual(readings("/q", "", ["x-ms-meta-a", "", "x-ms-meta-b", sent!]), [
+        `${EMPTY}x-ms-meta-a:\nx-ms-meta-b:${folded}\n/acct/q`,
+        `${EMPTY}x-ms-meta-a:\nx-ms-meta-b:${sent!.trim()}\n/acct/q`,
+      ]);
+    }
   });
 
   it("decodes, lowers, sorts and joins parameters", () => {

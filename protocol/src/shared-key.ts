@@ -71,15 +71,20 @@ export function* sharedKeyStrings(
 ): Generator<string, void, undefined> {
   const signed = collectHeaders(request.rawHeaders);
   const heads = contentOrders(request.verb, signed);
+  const spacings = spacingsOf(signed.extensions);
   if (request.query.raw.length > VARIOUS_QUERY_LENGTH_MAX) {
     const parameters = canonicalParameters(request.query.raw, { plus: "+", empties: true });
-    yield `${heads[0]}${documentedOrder(signed.extensions)}/${account}${path || "/"}${parameters}`;
+    for (const extensions of spacings) {
+      yield `${heads[0]}${documentedOrder(extensions)}/${account}${path || "/"}${parameters}`;
+    }
     return;
   }
-  for (const parameters of parameterReadings(request.query.raw)) {
-    const resource = `/${account}${path || "/"}${parameters}`;
-    for (const headers of headerOrders(signed.extensions)) {
-      for (const head of heads) yield `${head}${headers}${resource}`;
+  for (const extensions of spacings) {
+    for (const parameters of parameterReadings(request.query.raw)) {
+      const resource = `/${account}${path || "/"}${parameters}`;
+      for (const headers of headerOrders(extensions)) {
+        for (const head of heads) yield `${head}${headers}${resource}`;
+      }
     }
   }
 }
@@ -102,7 +107,9 @@ export function* sharedKeyLiteStrings(
     "",
   ].join("\n");
   const resource = `/${account}${path || "/"}${compOf(request.query)}`;
-  for (const headers of headerOrders(extensions)) yield `${head}${headers}${resource}`;
+  for (const spaced of spacingsOf(extensions)) {
+    for (const headers of headerOrders(spaced)) yield `${head}${headers}${resource}`;
+  }
 }
 
 function compOf(query: SignableQuery): string {
@@ -124,6 +131,23 @@ interface SignedHeaders {
 interface ExtensionHeader {
   readonly name: string;
   readonly line: string;
+}
+
+/**
+ * White space inside a value is to be folded, says the documentation. The JavaScript and Python clients sign it
+ * as they send it.
+ */
+function spacingsOf(extensions: readonly ExtensionHeader[]): (readonly ExtensionHeader[])[] {
+  if (!extensions.some(({ line }) => UNFOLDED.test(line))) return [extensions];
+  const folded = extensions.map(({ name, line }) => ({ name, line: fold(line) }));
+  return [folded, extensions];
+}
+
+/** Of the lines only the last character is a line feed. */
+const UNFOLDED = /[^\S \n]| {2}/;
+
+function fold(line: string): string {
+  return `${line.trimEnd().replace(/\s+/g, " ")}\n`;
 }
 
 /** The standard headers that are signed; `undefined` for one that was not sent. */
@@ -151,7 +175,7 @@ function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
     const name = rawHeaders[index]!.toLowerCase();
     const value = rawHeaders[index + 1]!;
     if (name.startsWith("x-ms-")) {
-      extensions.push({ name, line: `${name}:${foldWhiteSpace(value)}\n` });
+      extensions.push({ name, line: `${name}:${value.trim()}\n` });
     } else if (isStandard(name)) {
       if (standard[name] !== undefined) throw repeated(name, value);
       standard[name] = value;
@@ -174,10 +198,6 @@ function repeated(name: string, value: string): ServiceError {
       ["HeaderValue", value],
     ],
   });
-}
-
-function foldWhiteSpace(value: string): string {
-  return /[^\S ]| {2}|^ | $/.test(value) ? value.trim().replace(/\s+/g, " ") : value;
 }
 
 /** The protocol signs Content-Encoding before Content-Language; the JavaScript client does the reverse. */

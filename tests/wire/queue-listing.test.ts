@@ -98,7 +98,7 @@ describe("List Queues", () => {
     const url = new URL(server.urls.queue!);
     assert.equal(
       answer.text,
-      `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="${url.origin}/devstoreaccount1/"><Prefix>many-00001</Prefix><MaxResults>3</MaxResults><Queues><Queue><Name>many-00001</Name><Metadata><N>many-00001</N></Metadata></Queue></Queues><NextMarker /></EnumerationResults>`,
+      `\ufeff<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="${url.origin}/devstoreaccount1/"><Prefix>many-00001</Prefix><MaxResults>3</MaxResults><Queues><Queue><Name>many-00001</Name><Metadata><N>many-00001</N></Metadata></Queue></Queues><NextMarker /></EnumerationResults>`,
     );
     assert.doesNotMatch(
       (await list("&prefix=many-00001")).answer.text,

@@ -37,7 +37,7 @@ describe("Stored access policies", () => {
     const answer = await wire.send("GET", `${queue}?comp=acl`);
     assert.equal(
       answer.text,
-      `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>${identifier("e", policy)}${five.join("")}</SignedIdentifiers>`,
+      `\ufeff<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>${identifier("e", policy)}${five.join("")}</SignedIdentifiers>`,
     );
     for (const wrong of [
       ["a", "b", "c", "d", "e", "f"].map((id) => identifier(id)),

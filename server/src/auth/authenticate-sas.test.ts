@@ -87,7 +87,7 @@ describe("the validity period of a SAS", () => {
     );
     assert.equal(
       detailOf({ ...fields, se: "2021-01-06" }),
-      "Signature not valid in the specified time frame: Expiry [Wed, 06 Jan 2021 00:00:00 GMT] - Current [Wed, 06 Jan 2021 12:00:00 GMT]",
+      "Signed expiry time [Wed, 06 Jan 2021 00:00:00 GMT] must be after signed start time [Wed, 06 Jan 2021 12:00:00 GMT]",
     );
   });
 

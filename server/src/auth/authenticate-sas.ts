@@ -129,9 +129,10 @@ function checkTimeFrame(
   if (expiry === undefined) throw dialect.failed(`se is not a time: '${expiryText}'`);
   const now = head.arrivedAt;
   if (start <= now && now < expiry) return;
-  const from = startText ? `Start [${rfc1123(start)}] - ` : "";
   throw dialect.failed(
-    `Signature not valid in the specified time frame: ${from}Expiry [${rfc1123(expiry)}] - Current [${rfc1123(now)}]`,
+    startText
+      ? `Signature not valid in the specified time frame: Start [${rfc1123(start)}] - Expiry [${rfc1123(expiry)}] - Current [${rfc1123(now)}]`
+      : `Signed expiry time [${rfc1123(expiry)}] must be after signed start time [${rfc1123(now)}]`,
   );
 }
 

@@ -15,6 +15,7 @@ import {
 } from "@rowhouse/protocol/shared-key";
 import type { Identity, SasKeyRange, ServiceSasIdentity } from "../wire/identity.ts";
 import type { RequestHead } from "../wire/operation.ts";
+import { invalidParameter } from "../wire/query-parameters.ts";
 
 /** Where the services differ in authentication. Everything else is in `authenticate.ts`. */
 export interface AuthDialect {
@@ -173,8 +174,19 @@ export const blobAuth: AuthDialect = {
     return { stringToSign, name, scope };
   },
 
-  anonymous: () => ({ kind: "anonymous" }),
+  anonymous({ location, query, verb }) {
+    // Browsers and probes ask for the root of an account; recorded without credentials.
+    const comp = query.get("comp") ?? "";
+    if (location.resource === "account" && isRead(verb) && comp.toLowerCase() !== "list") {
+      throw invalidParameter("comp", comp, "list is expected.");
+    }
+    return { kind: "anonymous" };
+  },
 };
+
+function isRead(verb: string): boolean {
+  return verb === "GET" || verb === "HEAD";
+}
 
 /** None if the version does not sign them: anyone could have appended them to the token. */
 function overriddenHeaders(sas: SasParameters): string[] {

@@ -1,4 +1,5 @@
 import { isProtocolVersion } from "@rowhouse/protocol/protocol-version";
+import { SAS_VERSIONS } from "@rowhouse/protocol/sas";
 import { invalidHeader, missingHeader } from "../wire/header-values.ts";
 import type { RequestHead } from "../wire/operation.ts";
 import type { AuthDialect } from "./dialect.ts";
@@ -18,7 +19,7 @@ export const NEWEST_VERSION = "2026-04-06";
 export function versionOf(head: RequestHead, dialect: AuthDialect): string {
   const version = namedVersion(head) ?? dialect.versionAbsent;
   if (version === undefined) throw missingHeader("x-ms-version");
-  if (isServed(version, dialect)) return version;
+  if (isServed(version, dialect) || isOfOldLink(version, head)) return version;
   const isInHeader = head.header("x-ms-version") !== undefined;
   throw invalidHeader(isInHeader ? "x-ms-version" : "api-version", version);
 }
@@ -31,6 +32,13 @@ export function versionOfRefused(head: RequestHead, dialect: AuthDialect): strin
 
 function isServed(version: string, dialect: AuthDialect): boolean {
   return isProtocolVersion(version) && version >= dialect.versionMin;
+}
+
+/** A link with an old SAS works as long as its holder wants nothing newer: it has no say in the version. */
+function isOfOldLink(version: string, head: RequestHead): boolean {
+  const isNamed =
+    head.header("x-ms-version") !== undefined || head.query.get("api-version") !== undefined;
+  return !isNamed && isProtocolVersion(version) && version >= SAS_VERSIONS.serviceMin;
 }
 
 /**

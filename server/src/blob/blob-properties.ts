@@ -1,3 +1,4 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
 import { md5Header } from "../wire/content-md5.ts";
 import { invalidHeader } from "../wire/header-values.ts";
 import { metadataHeaders } from "../wire/metadata.ts";
@@ -18,26 +19,34 @@ const PROPERTY_HEADERS = {
   contentMd5: "x-ms-blob-content-md5",
 } as const satisfies Record<keyof BlobProperties, string>;
 
-/** The properties in `x-ms-blob-*` headers. @throws ServiceError InvalidMd5 */
-export function blobHeadersOf(head: RequestHead): BlobProperties {
+/** The properties in `x-ms-blob-*` headers, with an MD5 that the content must have. @throws ServiceError InvalidMd5 */
+function verifiedPropertiesOf(head: RequestHead): BlobProperties {
+  const name = PROPERTY_HEADERS.contentMd5;
+  return { ...unverifiedPropertiesOf(head), contentMd5: md5Header(head, name) };
+}
+
+/**
+ * The same with an MD5 that is stored as it is: recorded with one of twelve bytes.
+ * @throws ServiceError InvalidMd5 for one that is not base64
+ */
+export function unverifiedPropertiesOf(head: RequestHead): BlobProperties {
+  const contentMd5 = sent(head, PROPERTY_HEADERS.contentMd5);
+  if (contentMd5 !== undefined && !BASE64.test(contentMd5)) throw new ServiceError("InvalidMd5");
   return {
     contentType: sent(head, PROPERTY_HEADERS.contentType),
     contentEncoding: sent(head, PROPERTY_HEADERS.contentEncoding),
     contentLanguage: sent(head, PROPERTY_HEADERS.contentLanguage),
     contentDisposition: sent(head, PROPERTY_HEADERS.contentDisposition),
     cacheControl: sent(head, PROPERTY_HEADERS.cacheControl),
-    contentMd5: md5Header(head, PROPERTY_HEADERS.contentMd5),
+    contentMd5,
   };
 }
 
-/** Whether any of these headers was sent, even if empty. */
-export function hasBlobHeaders(head: RequestHead): boolean {
-  return Object.values(PROPERTY_HEADERS).some((name) => head.header(name) !== undefined);
-}
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /** For a body that is the content: its own headers fill in what `x-ms-blob-*` leaves out. */
 export function propertiesOfContent(head: RequestHead): BlobProperties {
-  const own = blobHeadersOf(head);
+  const own = verifiedPropertiesOf(head);
   return {
     contentType: own.contentType ?? sent(head, "content-type") ?? DEFAULT_TYPE,
     contentEncoding: own.contentEncoding ?? sent(head, "content-encoding"),
@@ -50,7 +59,7 @@ export function propertiesOfContent(head: RequestHead): BlobProperties {
 
 /** For a body that is a block list, whose own headers describe the list. */
 export function propertiesOfList(head: RequestHead): BlobProperties {
-  const own = blobHeadersOf(head);
+  const own = unverifiedPropertiesOf(head);
   return { ...own, contentType: own.contentType ?? DEFAULT_TYPE };
 }
 

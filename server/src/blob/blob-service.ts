@@ -48,7 +48,7 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   listContainers,
   getServiceProperties("GetBlobServiceProperties", BLOB_DOCUMENTS),
   setServiceProperties("SetBlobServiceProperties", BLOB_DOCUMENTS),
-  getServiceStats("GetBlobServiceStats", BLOB_DOCUMENTS),
+  getServiceStats("GetBlobServiceStats"),
   getAccountInformation,
   createContainer,
   getContainerProperties,

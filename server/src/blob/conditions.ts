@@ -15,9 +15,14 @@ export interface Conditions {
 /** ETags without quotation marks, any of which may match; or "*", any existing blob. */
 type Etags = "*" | readonly string[];
 
-/** The conditions of a read. */
+/**
+ * The conditions of a read.
+ * @throws ServiceError UnsatisfiableCondition for `If-None-Match: *`, whether or not there is a blob.
+ */
 export function readConditions(head: RequestHead): Conditions {
-  return conditionsOf(head, "");
+  const conditions = conditionsOf(head, "");
+  if (conditions.ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
+  return conditions;
 }
 
 /**
@@ -53,12 +58,10 @@ export function dateConditions(head: RequestHead): Conditions {
 
 /**
  * Checks a read of a blob last changed at `modified`.
- * @throws ServiceError ConditionNotMet, with status 304 where the caller has the current version;
- * UnsatisfiableCondition for `If-None-Match: *`.
+ * @throws ServiceError ConditionNotMet, with status 304 where the caller has the current version.
  */
 export function checkReadConditions(conditions: Conditions, modified: number): void {
   const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
-  if (ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
   if (ifMatch !== undefined && !includes(ifMatch, modified)) throw notMet();
   if (isModifiedAfter(ifUnmodifiedSince, modified)) throw notMet();
   const isNew = ifNoneMatch === undefined ? undefined : !includes(ifNoneMatch, modified);
@@ -85,6 +88,11 @@ export function checkWriteConditions(conditions: Conditions, modified: number | 
 export function checkCreateConditions(conditions: Conditions, modified: number | undefined): void {
   if (holds(conditions, modified)) return;
   throw conditions.ifNoneMatch === "*" ? new ServiceError("BlobAlreadyExists") : notMet();
+}
+
+/** The same conditions, but for the one that there is no blob. */
+export function withoutAbsence(conditions: Conditions): Conditions {
+  return conditions.ifNoneMatch === "*" ? { ...conditions, ifNoneMatch: undefined } : conditions;
 }
 
 /** @throws ServiceError SourceConditionNotMet. */

@@ -23,7 +23,7 @@ export const getContainerAcl: BlobOperation<ContainerInput, ContainerValue> = {
   run: readContainer,
 
   encode({ modified, publicAccess, policies }) {
-    const document = xmlResponse(200, printAccessPolicies(policies, BLOB_DOCUMENTS));
+    const document = xmlResponse(200, printAccessPolicies(policies));
     const headers = [...document.headers, ...validatorHeaders(modified)];
     if (publicAccess !== undefined) headers.push("x-ms-blob-public-access", publicAccess);
     return { ...document, headers };
@@ -57,8 +57,8 @@ export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
     const { account, arrivedAt } = caller;
     if (publicAccess !== undefined) checkNotForbidden(allowsPublicAccess);
     const changed = await catalog.update(account.name, name, (value) => {
-      checkWriteConditions(conditions, value.modified);
       checkLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
       const modified = nextModified(blobs.now(), value.modified);
       return { ...value, policies, publicAccess, modified };
     });

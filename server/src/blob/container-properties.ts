@@ -77,8 +77,8 @@ export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, numb
   async run({ blobs, catalog }, { caller, name, metadata, leaseId, conditions }) {
     const { account, arrivedAt } = caller;
     const changed = await catalog.update(account.name, name, (value) => {
-      checkWriteConditions(conditions, value.modified);
       checkLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
       return { ...value, metadata, modified: nextModified(blobs.now(), value.modified) };
     });
     if (!changed) throw new ServiceError("ContainerNotFound");

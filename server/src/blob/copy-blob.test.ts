@@ -93,11 +93,16 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
-  it("of an append blob can be appended to, unless x-ms-seal-blob seals it", async () => {
+  it("of an append blob is sealed like its source, unless x-ms-seal-blob says otherwise", async () => {
     await lab.must("PUT", "/docs/log", { headers: APPEND });
     for (const body of ["a", "bb"]) await lab.must("PUT", "/docs/log?comp=appendblock", { body });
+    await copy("open", {}, "log");
+    await lab.must("PUT", "/docs/open?comp=appendblock", { body: "c" });
     await lab.must("PUT", "/docs/log?comp=seal");
-    await copy("to", {}, "log");
+    await copy("sealed-too", {}, "log");
+    const sealedToo = await lab.must("HEAD", "/docs/sealed-too");
+    assert.equal(sealedToo.headers.get("x-ms-blob-sealed"), "true");
+    await copy("to", { headers: { "x-ms-seal-blob": "false" } }, "log");
     const { headers } = await lab.must("PUT", "/docs/to?comp=appendblock", { body: "c" });
     assert.equal(headers.get("x-ms-blob-append-offset"), "3");
     assert.equal(headers.get("x-ms-blob-committed-block-count"), "3");
@@ -191,7 +196,6 @@ describe("Copy Blob", () => {
     assert.equal(headers.get("x-ms-lease-state"), "leased");
     const etag = `${headers.get("etag")}`;
     for (const [given, expected] of [
-      [{ "If-None-Match": "*" }, "409 BlobAlreadyExists"],
       [{ "If-Match": '"0x1"' }, "412 ConditionNotMet"],
       [{ "x-ms-source-if-match": '"0x1"' }, "412 SourceConditionNotMet"],
       [{ "x-ms-source-if-none-match": "*" }, "412 SourceConditionNotMet"],
@@ -199,6 +203,7 @@ describe("Copy Blob", () => {
       await refused(expected, { "x-ms-lease-id": LEASE, ...given });
     }
     assert.equal((await lab.must("HEAD", "/docs/to")).headers.get("etag"), etag);
+    await refused("412 LeaseIdMissing", { "If-None-Match": "*" });
     const from = (await lab.must("HEAD", "/docs/from")).headers.get("etag");
     const met = { "If-Match": etag, "x-ms-source-if-match": `${from}` };
     await copy("to", { headers: { "x-ms-lease-id": LEASE, ...met } });

@@ -28,8 +28,9 @@ interface CopyBlobInput extends WriteTerms {
   /** Undefined: the source's metadata. */
   readonly metadata: Metadata | undefined;
   readonly accessTier: string | undefined;
-  readonly seals: boolean;
-  /** Copy Blob From URL also returns the checksums of the copied content. */
+  /** Undefined: as the source is. */
+  readonly seals: boolean | undefined;
+  /** Copy Blob From URL also returns a checksum of the copied content: an MD5 if the client sent one. */
   readonly isSynchronous: boolean;
   /** Base64: the MD5 that the source is expected to have. */
   readonly sourceMd5: string | undefined;
@@ -39,7 +40,9 @@ interface CopyBlobInput extends WriteTerms {
 interface CopyBlobOutput {
   readonly modified: number;
   readonly copyId: string;
+  /** Set for Copy Blob From URL. */
   readonly digests: Digests | undefined;
+  readonly input: CopyBlobInput;
 }
 
 /**
@@ -63,8 +66,8 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
       source: copySourceOf(request),
       metadata: metadata.length > 0 ? metadata : undefined,
       accessTier: accessTierOf(request),
-      seals: isTrue(request, "x-ms-seal-blob"),
-      isSynchronous: isTrue(request, "x-ms-requires-sync"),
+      seals: flagOf(request, "x-ms-seal-blob"),
+      isSynchronous: flagOf(request, "x-ms-requires-sync") === true,
       sourceMd5: md5Header(request, "x-ms-source-content-md5"),
       ...writeTermsOf(request),
       sourceConditions: sourceConditions(request),
@@ -78,12 +81,11 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
     }
   },
 
-  encode({ modified, copyId, digests }) {
+  encode({ modified, copyId, digests, input: { sourceMd5 } }) {
     const headers = validatorHeaders(modified);
     headers.push("x-ms-copy-id", copyId, "x-ms-copy-status", "success");
-    if (digests?.md5) {
-      headers.push("Content-MD5", digests.md5, "x-ms-content-crc64", digests.crc64);
-    }
+    if (digests) headers.push("x-ms-content-crc64", digests.crc64);
+    if (digests && sourceMd5 !== undefined) headers.push("Content-MD5", sourceMd5);
     return { status: 202, headers };
   },
 };
@@ -132,7 +134,8 @@ async function copyOnce(
         lease: leaseAfterWrite(current?.lease, input.caller.arrivedAt),
         copy: { id: copyId, source: source.url, bytes: original.size, completedAt: clock.now() },
         blocks: original.blocks,
-        sealed: input.seals && original.type === "AppendBlob" ? true : undefined,
+        sealed:
+          original.type === "AppendBlob" && (input.seals ?? original.sealed) ? true : undefined,
       };
       const released = isSelf
         ? releaseDraft(context, state.record)
@@ -142,7 +145,7 @@ async function copyOnce(
     copied ? [copied] : [],
   );
   if (modified === undefined) return undefined;
-  return { modified, copyId, digests: input.isSynchronous ? digests : undefined };
+  return { modified, copyId, digests: input.isSynchronous ? digests : undefined, input };
 }
 
 /** A copy of a blob onto itself keeps its content. */
@@ -208,8 +211,9 @@ function refuseCredentials(head: RequestHead): void {
   }
 }
 
-function isTrue(head: RequestHead, name: string): boolean {
-  return head.header(name)?.toLowerCase() === "true";
+function flagOf(head: RequestHead, name: string): boolean | undefined {
+  const text = head.header(name)?.toLowerCase();
+  return text === undefined ? undefined : text === "true";
 }
 
 /**

@@ -121,7 +121,8 @@ function sourceHead(
 
 /**
  * Reads the source if the caller may read it. With a key or an account SAS, that is any blob of the account;
- * with a service SAS, a public blob, or one for which the URL carries its own token.
+ * with a service SAS, a public blob. A token in the URL decides instead, whoever the caller is: not confirmed by a
+ * recording.
  * @throws ServiceError ContainerNotFound, BlobNotFound, CannotVerifyCopySource with the status that a read of
  * the source would have.
  */
@@ -130,8 +131,11 @@ export async function readSource(
   source: CopySource,
   { identity }: Caller,
 ): Promise<BlobState> {
-  if (identity.kind === "shared-key") return found(await context.blobs.read(source.name));
-  if (identity.kind === "account-sas") {
+  const hasToken = source.head.query.get("sig") !== undefined;
+  if (identity.kind === "shared-key" && !hasToken) {
+    return found(await context.blobs.read(source.name));
+  }
+  if (identity.kind === "account-sas" && !hasToken) {
     if (!identity.permissions.includes("r")) throw cannotVerify(403);
     return found(await context.blobs.read(source.name));
   }

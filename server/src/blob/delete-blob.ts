@@ -36,8 +36,8 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
     return context.blobs.change(name, ({ record }) => {
       const { blob, draft } = record;
       if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
-      checkWriteConditions(conditions, blob?.modified);
       checkLeaseForWrite(blob?.lease, leaseId, caller.arrivedAt, "blob");
+      checkWriteConditions(conditions, blob?.modified);
       if (onlySnapshots) return { record: "unchanged", result: undefined };
       return { record: undefined, released: releaseAll(context, record), result: undefined };
     });

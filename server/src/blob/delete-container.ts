@@ -22,8 +22,8 @@ export const deleteContainer: BlobOperation<DeleteContainerInput, void> = {
   async run({ catalog, reaper }, { caller, name, leaseId, conditions }) {
     const { account, arrivedAt } = caller;
     const removed = await catalog.remove(account.name, name, ({ value }) => {
-      checkWriteConditions(conditions, value.modified);
       checkLeaseForWrite(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
     });
     if (!removed) throw new ServiceError("ContainerNotFound");
     reaper.wake();

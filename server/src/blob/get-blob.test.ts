@@ -127,12 +127,19 @@ describe("Get Blob", () => {
     assert.equal(part.body.subarray(23, 28).toString(), "world");
   });
 
-  it("answers BlobNotFound for a missing blob, whatever its conditions", async () => {
-    for (const header of ["If-Match", "If-None-Match"]) {
-      for (const etag of ["*", '"0x8DECF0000000000"']) {
-        const headers = { [header]: etag };
-        await lab.refused("404 BlobNotFound", "GET", "/docs/missing", { headers });
-      }
+  it("answers BlobNotFound for a missing blob, whatever its conditions that a read may have", async () => {
+    for (const [header, etag] of [
+      ["If-Match", "*"],
+      ["If-Match", '"0x8DECF0000000000"'],
+      ["If-None-Match", '"0x8DECF0000000000"'],
+    ] as const) {
+      await lab.refused("404 BlobNotFound", "GET", "/docs/missing", {
+        headers: { [header]: etag },
+      });
+    }
+    for (const verb of ["GET", "HEAD"]) {
+      const headers = { "If-None-Match": "*" };
+      await lab.refused("400 UnsatisfiableCondition", verb, "/docs/missing", { headers });
     }
   });
 

@@ -16,22 +16,24 @@ export type BlobResource =
 
 /**
  * Reads the path below the account. A blob's name is everything after the slash behind the container,
- * percent-decoded once; slashes in it are ordinary characters.
+ * percent-decoded once and then normalized; slashes in it are ordinary characters.
  * @throws ServiceError InvalidUri
  */
 export function locateBlob(servicePath: string, query: Query): Location<BlobResource> {
-  const path = decode(servicePath.slice(1));
+  const path = decode(servicePath.slice(1)).replaceAll("\\", "/");
   const type = query.get("restype")?.toLowerCase();
   const slash = path.indexOf("/");
   const first = slash < 0 ? path : path.slice(0, slash);
-  const rest = slash < 0 ? undefined : path.slice(slash + 1);
+  const rest = slash < 0 ? undefined : normalized(path.slice(slash + 1));
   switch (type) {
     case undefined:
       if (isOfHierarchy(query)) return { resource: "hierarchy", name: first };
       if (path === "") return { resource: "account", name: "" };
-      if (rest === undefined) return { resource: "blob", name: ROOT_CONTAINER, item: first };
-      if (first === "" || rest === "") throw new ServiceError("InvalidUri");
-      return { resource: "blob", name: first, item: rest };
+      if (rest === undefined) {
+        return { resource: "blob", name: ROOT_CONTAINER, item: nonEmpty(normalized(first)) };
+      }
+      if (first === "") throw new ServiceError("InvalidUri");
+      return { resource: "blob", name: first, item: nonEmpty(rest) };
     case "account":
       return rest
         ? { resource: "account information", name: first, item: rest }
@@ -64,6 +66,33 @@ function decode(path: string): string {
   } catch (cause) {
     throw new ServiceError("InvalidUri", { cause });
   }
+}
+
+/**
+ * The name of a blob as the service reads it, whether or not its characters were escaped: the segments `.` and `..`
+ * are resolved, though never beyond the container (not confirmed by a recording), and dots at the end of a segment
+ * go. Several slashes in a row and one at the end stay.
+ */
+function normalized(name: string): string {
+  if (!UNUSUAL.test(name)) return name;
+  const segments: string[] = [];
+  const sent = name.split("/");
+  for (const [index, segment] of sent.entries()) {
+    const isLast = index === sent.length - 1;
+    if (segment === "..") segments.pop();
+    else if (segment !== ".") segments.push(segment.replace(/\.+$/, ""));
+    // What such a segment leaves at the end is the folder.
+    if (isLast && (segment === "." || segment === "..")) segments.push("");
+  }
+  return segments.join("/");
+}
+
+const UNUSUAL = /\.(?:\/|$)/;
+
+/** @throws ServiceError InvalidUri */
+function nonEmpty(name: string): string {
+  if (name === "") throw new ServiceError("InvalidUri");
+  return name;
 }
 
 /** The method that distinguishes Copy Blob from Put Blob. */

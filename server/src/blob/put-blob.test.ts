@@ -36,8 +36,7 @@ describe("Put Blob", () => {
     "😀",
     "//",
     "a//b/",
-    "trailing.",
-    ".",
+    ".leading",
     "\u0000\u0001\r\n",
     "x".repeat(1024),
     Array.from({ length: 254 }, () => "s").join("/"),
@@ -51,6 +50,19 @@ describe("Put Blob", () => {
       await lab.must("DELETE", path);
     });
   }
+
+  it("reads a name as the service does: its dots and backslashes", async () => {
+    await lab.send("PUT", "/names?restype=container");
+    await lab.put("/names/a%5Cb./x/../%2E/c.", { body: "dots" });
+    assert.equal((await lab.must("GET", "/names/a/b/c")).body.toString(), "dots");
+    const list = await lab.must("GET", "/names?restype=container&comp=list");
+    assert.match(list.body.toString(), /<Name>a\/b\/c<\/Name>/);
+    await lab.must("DELETE", "/names/a/b/./c...");
+    await lab.refused("400 InvalidUri", "PUT", "/names/..", {
+      headers: { "x-ms-blob-type": "BlockBlob" },
+      body: "x",
+    });
+  });
 
   it("and Put Block refuse a large body by conditions and blob type before they read it", async () => {
     await lab.must("PUT", "/docs/there", { headers: { "x-ms-blob-type": "AppendBlob" } });

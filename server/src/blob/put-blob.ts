@@ -54,7 +54,10 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     const name = blobNameOf(request);
     const length = request.header("x-ms-blob-content-length");
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
-    const content = incomingContent(request, LIMITS.blobBytesMax);
+    const properties = propertiesOfContent(request);
+    const announced = incomingContent(request, LIMITS.blobBytesMax);
+    // Of two MD5s, the one to be stored counts (not confirmed by a recording).
+    const content = properties.contentMd5 ? { ...announced, md5: undefined } : announced;
     if (type === "AppendBlob" && content.bodyBytes > 0) {
       throw invalidHeader("Content-Length", String(content.bodyBytes));
     }
@@ -63,7 +66,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
       type,
       source: request.bodySource,
       content,
-      properties: propertiesOfContent(request),
+      properties,
       metadata: readMetadata(request),
       accessTier: accessTierOf(request),
       ...writeTermsOf(request),

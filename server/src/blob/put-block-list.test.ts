@@ -27,7 +27,7 @@ describe("Put Block and Put Block List", () => {
     const list = (await lab.must("GET", "/docs/b?comp=blocklist&blocklisttype=all")).body;
     assert.equal(
       list.toString(),
-      '<?xml version="1.0" encoding="utf-8"?><BlockList><CommittedBlocks><Block><Name>CCCC</Name><Size>1</Size></Block><Block><Name>BBBB</Name><Size>1</Size></Block></CommittedBlocks><UncommittedBlocks /></BlockList>',
+      '\ufeff<?xml version="1.0" encoding="utf-8"?><BlockList><CommittedBlocks><Block><Name>CCCC</Name><Size>1</Size></Block><Block><Name>BBBB</Name><Size>1</Size></Block></CommittedBlocks><UncommittedBlocks /></BlockList>',
     );
     await lab.assertTidy();
   });

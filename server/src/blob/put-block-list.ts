@@ -20,6 +20,7 @@ import {
   type StoredContent,
 } from "./contents/extents.ts";
 import {
+  CRC64_SINCE,
   type IncomingContent,
   incomingContent,
   receiveWhole,
@@ -40,12 +41,13 @@ interface PutBlockListInput extends WriteTerms {
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
   readonly accessTier: string | undefined;
+  readonly returnsMd5: boolean;
 }
 
 interface PutBlockListOutput {
   readonly modified: number;
   readonly digests: Digests;
-  readonly body: IncomingContent;
+  readonly input: PutBlockListInput;
 }
 
 /** Longer lists are stored before the commit that gives them to the blob, to keep that commit short. */
@@ -65,10 +67,12 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
 
   decode(request) {
     refuseUnsupported(request);
+    const body = incomingContent(request, LIMITS.blockListBodyBytesMax);
     return {
       name: blobNameOf(request),
       source: request.bodySource,
-      body: incomingContent(request, LIMITS.blockListBodyBytesMax),
+      body,
+      returnsMd5: body.md5 !== undefined || request.version < CRC64_SINCE,
       properties: propertiesOfList(request),
       metadata: readMetadata(request),
       accessTier: accessTierOf(request),
@@ -77,7 +81,7 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
   },
 
   async run(context, input) {
-    const { choices, digests } = await readList(input.source, input.body).catch((error) =>
+    const { choices, digests } = await readList(input).catch((error) =>
       refuseBody(error, async () =>
         checkPut(await context.blobs.read(input.name), input, "BlockBlob"),
       ),
@@ -85,22 +89,23 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
     const modified = await context.blobs.settle(input.name, () =>
       commitList(context, input, choices),
     );
-    return { modified, digests, body: input.body };
+    return { modified, digests, input };
   },
 
-  encode({ modified, digests, body }) {
+  encode({ modified, digests, input: { returnsMd5 } }) {
     const headers = [...validatorHeaders(modified), ...ENCRYPTED];
     headers.push("x-ms-content-crc64", digests.crc64);
-    if (body.md5 !== undefined) headers.push("Content-MD5", body.md5);
+    if (returnsMd5) headers.push("Content-MD5", digests.md5 ?? "");
     return { status: 201, headers };
   },
 };
 
-async function readList(
-  source: BodySource | undefined,
-  expected: IncomingContent,
-): Promise<{ choices: readonly BlockChoice[]; digests: Digests }> {
-  const { bytes, digests } = await receiveWhole(source, expected, { md5: false });
+async function readList({
+  source,
+  body,
+  returnsMd5,
+}: PutBlockListInput): Promise<{ choices: readonly BlockChoice[]; digests: Digests }> {
+  const { bytes, digests } = await receiveWhole(source, body, { md5: returnsMd5 });
   return { choices: parseBlockList(bytes), digests };
 }
 

@@ -13,7 +13,12 @@ import type { BlobChange, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
 import type { Digests } from "./contents/content-digest.ts";
 import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./contents/drafts.ts";
-import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
+import {
+  CRC64_SINCE,
+  type IncomingContent,
+  incomingContent,
+  refuseBody,
+} from "./contents/incoming-content.ts";
 import type { NewContent } from "./contents/new-content.ts";
 import { NOTHING_RELEASED, type Released } from "./contents/released.ts";
 import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
@@ -27,11 +32,12 @@ interface PutBlockInput {
   readonly block: string;
   readonly content: IncomingContent;
   readonly leaseId: string | undefined;
+  readonly returnsMd5: boolean;
 }
 
 interface PutBlockOutput {
   readonly digests: Digests;
-  readonly content: IncomingContent;
+  readonly input: PutBlockInput;
 }
 
 /**
@@ -54,7 +60,9 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
     const content = incomingContent(request, LIMITS.blockBytesMax);
     if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
     const leaseId = leaseIdOf(request);
-    return { caller: request, name, source: request.bodySource, block, content, leaseId };
+    const returnsMd5 = content.md5 !== undefined || request.version < CRC64_SINCE;
+    const source = request.bodySource;
+    return { caller: request, name, source, block, content, leaseId, returnsMd5 };
   },
 
   async run(context, input) {
@@ -63,7 +71,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
     const judgeNow = async () => judge(await blobs.read(input.name));
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
     const { content, digests } = await contents
-      .receive(input.source, input.content, { md5: false })
+      .receive(input.source, input.content, { md5: input.returnsMd5 })
       .catch((error) => refuseBody(error, judgeNow));
     const added = await blobs.change(
       input.name,
@@ -74,12 +82,12 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
       [content],
     );
     if (added.isNew) context.blockCounts.added(added.draft);
-    return { digests, content: input.content };
+    return { digests, input };
   },
 
-  encode({ digests, content }) {
+  encode({ digests, input: { content, returnsMd5 } }) {
     const headers = [...ENCRYPTED, "x-ms-content-crc64", digests.crc64];
-    if (content.md5 !== undefined) headers.push("Content-MD5", content.md5);
+    if (returnsMd5) headers.push("Content-MD5", digests.md5 ?? "");
     if (content.isStructured) headers.push("x-ms-structured-body", STRUCTURED_BODY);
     return { status: 201, headers };
   },

@@ -2,7 +2,7 @@ import { invalidHeader } from "../wire/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
+import { unverifiedPropertiesOf } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { refuseUnsupported } from "./unsupported.ts";
@@ -11,13 +11,12 @@ import { checkChange, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
 interface SetBlobPropertiesInput extends WriteTerms {
   readonly name: BlobName;
-  /** Undefined: the properties stay. */
-  readonly properties: BlobProperties | undefined;
+  readonly properties: BlobProperties;
 }
 
 /**
- * Set Blob Properties: replaces the six properties together. One that is missing or empty is cleared, but if
- * none is given, all stay. Facts of a copy are dropped.
+ * Set Blob Properties: replaces the six properties together. One that is missing or empty is cleared. Facts of a
+ * copy are dropped.
  */
 export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = {
   name: "SetBlobProperties",
@@ -30,7 +29,7 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
     return {
       name: blobNameOf(request),
-      properties: hasBlobHeaders(request) ? blobHeadersOf(request) : undefined,
+      properties: unverifiedPropertiesOf(request),
       ...writeTermsOf(request),
     };
   },
@@ -42,7 +41,7 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
       const changed = {
         ...blob,
         modified,
-        properties: properties ?? blob.properties,
+        properties,
         lease: leaseAfterWrite(blob.lease, terms.caller.arrivedAt),
         copy: undefined,
       };

@@ -7,9 +7,10 @@ import {
   type Conditions,
   checkCreateConditions,
   checkWriteConditions,
+  withoutAbsence,
   writeConditions,
 } from "./conditions.ts";
-import { checkLeaseForWrite } from "./lease.ts";
+import { checkLeaseForWrite, isLocked, leaseState } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 
 /** What a write requires of the blob, and who wants to write. */
@@ -31,7 +32,7 @@ export function writeTermsOf(request: WireRequest): WriteTerms {
 /**
  * Checks a write that creates a blob or replaces an existing one.
  * @param type required of an existing blob; any if omitted
- * @throws ServiceError in the order of the reference: rights, type, conditions, lease.
+ * @throws ServiceError in this order: rights, type, lease, conditions.
  */
 export function checkPut(
   state: BlobState,
@@ -43,13 +44,17 @@ export function checkPut(
   if (type !== undefined && blob !== undefined && blob.type !== type) {
     throw new ServiceError("InvalidBlobType");
   }
-  checkCreateConditions(conditions, blob?.modified);
-  checkLeaseForWrite(blob?.lease, leaseId, caller.arrivedAt, "blob");
+  const { arrivedAt } = caller;
+  checkLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
+  // Whoever holds the lease knows that the blob exists: recorded for Put Blob and Put Block List.
+  const isHeld = leaseId !== undefined && isLocked(leaseState(blob?.lease, arrivedAt));
+  const asked = isHeld ? withoutAbsence(conditions) : conditions;
+  checkCreateConditions(asked, blob?.modified);
 }
 
 /**
  * Checks a write that changes a blob, and returns the blob.
- * @throws ServiceError in the order of the reference: BlobNotFound, type, conditions, lease.
+ * @throws ServiceError in this order: BlobNotFound, type, lease, conditions.
  */
 export function checkChange(
   blob: CommittedBlob | undefined,
@@ -58,7 +63,7 @@ export function checkChange(
 ): CommittedBlob {
   if (blob === undefined) throw new ServiceError("BlobNotFound");
   if (type !== undefined && blob.type !== type) throw new ServiceError("InvalidBlobType");
-  checkWriteConditions(conditions, blob.modified);
   checkLeaseForWrite(blob.lease, leaseId, caller.arrivedAt, "blob");
+  checkWriteConditions(conditions, blob.modified);
   return blob;
 }

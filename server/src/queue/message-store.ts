@@ -32,7 +32,8 @@ export interface QueueName {
 export interface HeldMessage {
   /** Undefined for an id that is not a GUID. */
   readonly id: string | undefined;
-  readonly receipt: PopReceipt;
+  /** Or the refusal of what was presented instead of one. */
+  readonly receipt: PopReceipt | ServiceError;
 }
 
 export interface MessageStoreOptions {
@@ -250,6 +251,10 @@ export class MessageStore {
     { id, receipt }: HeldMessage,
     apply: (message: Message, version: number, now: number, change: MessagesChange) => Message,
   ): Promise<Message> {
+    if (receipt instanceof ServiceError) {
+      await this.#open(queue);
+      throw receipt;
+    }
     let open = await this.#openOrRemembered(queue);
     for (const time = new CallTime(this.#options.clock); ; time.assertLeft()) {
       const { named, partition } = open;

@@ -57,7 +57,7 @@ export function printPeekedMessages(messages: readonly Message[]): string {
 
 function printList(messages: readonly string[]): string {
   const list = messages.map((message) => `<QueueMessage>${message}</QueueMessage>`).join("");
-  return printDocument(printElement("QueueMessagesList", list), QUEUE_DOCUMENTS);
+  return printDocument(printElement("QueueMessagesList", list));
 }
 
 function printIdentity({ id, insertedAt, expiresAt }: Message): string {

@@ -1,6 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Query } from "../wire/query.ts";
-import { invalidParameter, parseInteger } from "../wire/query-parameters.ts";
+import { integerParameter, invalidParameter, parseInteger } from "../wire/query-parameters.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
 import type { Message } from "./message-record.ts";
 import type { QueueName } from "./message-store.ts";
@@ -26,7 +26,7 @@ export const putMessage: QueueOperation<PutMessageInput, Message> = {
     const { query, body } = request;
     const queue = queueNameOf(request);
     const visibilityTimeout = visibilityTimeoutOf(query, 0) ?? 0;
-    const timeToLive = timeToLiveOf(query);
+    const timeToLive = timeToLiveOf(query, request.version);
     if (visibilityTimeout >= timeToLive) {
       const reason = "messagettl must be greater than visibilitytimeout.";
       throw invalidParameter("visibilitytimeout", String(visibilityTimeout), reason);
@@ -47,13 +47,20 @@ export const putMessage: QueueOperation<PutMessageInput, Message> = {
 
 const TIME_TO_LIVE = "messagettl";
 
-/** In seconds. @throws ServiceError InvalidQueryParameterValue */
-function timeToLiveOf(query: Query): number {
+/** The first version with a time to live of more than a week, or without an end. */
+const LONG_LIVES_SINCE = "2017-07-29";
+
+/** In seconds. @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue. */
+function timeToLiveOf(query: Query, version: string): number {
+  if (version < LONG_LIVES_SINCE) {
+    const bounds = { min: 1, max: LIMITS.messageTimeToLiveSecondsMaxOld };
+    return integerParameter(query, TIME_TO_LIVE, bounds) ?? LIMITS.messageTimeToLiveSecondsDefault;
+  }
   const text = query.get(TIME_TO_LIVE);
   if (text === undefined) return LIMITS.messageTimeToLiveSecondsDefault;
   const timeToLive = parseInteger(TIME_TO_LIVE, text);
   if (timeToLive === -1) return Number.POSITIVE_INFINITY;
-  if (timeToLive >= 1) return timeToLive;
+  if (timeToLive >= 1 && timeToLive <= LIMITS.messageTimeToLiveSecondsMax) return timeToLive;
   const reason = "Value must be greater than or equal to 1, or -1 to indicate an infinite TTL.";
   throw invalidParameter(TIME_TO_LIVE, text, reason);
 }

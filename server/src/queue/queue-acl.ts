@@ -24,7 +24,7 @@ export const getQueueAcl: QueueOperation<QueueName, readonly AccessPolicy[]> = {
     });
   },
 
-  encode: (policies) => xmlResponse(200, printAccessPolicies(policies, QUEUE_DOCUMENTS)),
+  encode: (policies) => xmlResponse(200, printAccessPolicies(policies)),
 };
 
 interface SetQueueAclInput {

@@ -44,7 +44,7 @@ export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   clearMessages,
   getServiceProperties("GetQueueServiceProperties", QUEUE_DOCUMENTS),
   setServiceProperties("SetQueueServiceProperties", QUEUE_DOCUMENTS),
-  getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
+  getServiceStats("GetQueueServiceStats"),
 ].map(withContentMd5);
 
 /** The Queue service, ready to be served by a request pipeline. */

@@ -26,7 +26,7 @@ export const getTableAcl: TableOperation<TableAddress, readonly AccessPolicy[]> 
     });
   },
 
-  encode: (policies) => xmlResponse(200, printAccessPolicies(policies, TABLE_DOCUMENTS)),
+  encode: (policies) => xmlResponse(200, printAccessPolicies(policies)),
 };
 
 interface SetTableAclInput extends TableAddress {

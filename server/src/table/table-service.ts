@@ -65,7 +65,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   detachIndex,
   getServiceProperties("GetTableServiceProperties", TABLE_DOCUMENTS),
   setServiceProperties("SetTableServiceProperties", TABLE_DOCUMENTS),
-  getServiceStats("GetTableServiceStats", TABLE_DOCUMENTS),
+  getServiceStats("GetTableServiceStats"),
   getServiceDocument,
   getMetadata,
 ];

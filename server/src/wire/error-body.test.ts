@@ -48,18 +48,18 @@ describe("An error body", () => {
     };
     assert.equal(
       storageErrorXml(facts),
-      '<?xml version="1.0" encoding="utf-8"?><Error><Code>InvalidHeaderValue</Code><Message>The value for one of the HTTP headers is not in the correct format.\nRequestId:6a03526c-ca2c-4358-a63a-b5d096988533\nTime:2026-07-31T18:00:00.1234567Z</Message><HeaderName>x-ms-version</HeaderName><HeaderValue>&lt;&amp;&gt;</HeaderValue></Error>',
+      '\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>InvalidHeaderValue</Code><Message>The value for one of the HTTP headers is not in the correct format.\nRequestId:6a03526c-ca2c-4358-a63a-b5d096988533\nTime:2026-07-31T18:00:00.1234567Z</Message><HeaderName>x-ms-version</HeaderName><HeaderValue>&lt;&amp;&gt;</HeaderValue></Error>',
     );
   });
 
-  it("of queues and blobs is 241 bytes in the worked example without details", () => {
+  it("of queues and blobs is 244 bytes in the worked example without details", () => {
     const body = storageErrorXml({
       code: "InvalidResourceName",
       message: "The specified resource name contains invalid characters.",
       requestId: "6a03526c-ca2c-4358-a63a-b5d096988533",
       time: "2026-07-31T18:00:00.1234567Z",
     });
-    assert.equal(Buffer.byteLength(body), 241);
+    assert.equal(Buffer.byteLength(body), 244);
   });
 
   it("escapes request text that the message quotes", () => {

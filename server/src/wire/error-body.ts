@@ -1,5 +1,11 @@
 import type { ErrorDetail } from "@rowhouse/protocol/errors";
-import { escapeText, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
+import {
+  escapeText,
+  printDocument,
+  printElement,
+  printLeaf,
+  XML_DECLARATION,
+} from "../xml/print-xml.ts";
 
 /** The content of an error body, whatever its form. */
 export interface ErrorBody {
@@ -41,12 +47,13 @@ export function tableErrorXml(body: ErrorBody): string {
 /** `Error`: the queue and blob form, with the error's details as further elements. */
 export function storageErrorXml(body: ErrorBody): string {
   const details = body.details ?? [];
-  return (
-    `${XML_DECLARATION}<Error>` +
-    printLeaf("Code", body.code) +
-    printLeaf("Message", fullMessage(body)) +
-    details.map(([name, value]) => printLeaf(name, value)).join("") +
-    "</Error>"
+  return printDocument(
+    printElement(
+      "Error",
+      printLeaf("Code", body.code) +
+        printLeaf("Message", fullMessage(body)) +
+        details.map(([name, value]) => printLeaf(name, value)).join(""),
+    ),
   );
 }
 

@@ -1,5 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { escapeAttribute, printElement, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
+import { escapeAttribute, printDocument, printElement, printLeaf } from "../xml/print-xml.ts";
 import type { Metadata } from "./metadata.ts";
 import type { RequestHead, WireRequest } from "./operation.ts";
 import type { Query } from "./query.ts";
@@ -81,7 +81,7 @@ export function printListing({ query, baseUrl }: RequestHead, page: PrintedPage)
     repeated.join("") +
     printElement(page.element, page.entries) +
     printLeaf("NextMarker", page.nextMarker);
-  return `${XML_DECLARATION}<EnumerationResults${attributes}>${content}</EnumerationResults>`;
+  return printDocument(`<EnumerationResults${attributes}>${content}</EnumerationResults>`);
 }
 
 export function printMetadata(metadata: Metadata): string {

@@ -13,8 +13,8 @@ describe("Metadata", () => {
     assert.deepEqual(metadataHeaders(metadata), ["x-ms-meta-Owner", "ops", "x-ms-meta-_z1", "a b"]);
   });
 
-  it("rejects values with characters other than printable ASCII, even at their ends", () => {
-    for (const value of ["ü", "a\u00a0b", "\u00a0a", "a\u00a0", "a\tb"]) {
+  it("rejects values with characters other than printable ASCII and tabs, even at their ends", () => {
+    for (const value of ["ü", "a\u00a0b", "\u00a0a", "a\u00a0", "a\u0001b"]) {
       assert.equal(refusal(["a", value]), "InvalidMetadata");
     }
   });

@@ -1,6 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { PRINTABLE_ASCII } from "./header-values.ts";
 import type { RequestHead } from "./operation.ts";
 
 /**
@@ -11,6 +10,8 @@ import type { RequestHead } from "./operation.ts";
 export type Metadata = readonly (readonly [name: string, value: string])[];
 
 const PREFIX = "x-ms-meta-";
+/** Text that a header can return. */
+const VALUE = /^[\t\x20-\x7e]*$/;
 const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
@@ -28,7 +29,7 @@ export function readMetadata({ rawHeaders }: Pick<RequestHead, "rawHeaders">): M
     const sent = rawHeaders[i + 1]!;
     if (name === "") throw new ServiceError("EmptyMetadataKey");
     // Before trimming, which would also remove no-break spaces.
-    if (!IDENTIFIER.test(name) || !PRINTABLE_ASCII.test(sent)) {
+    if (!IDENTIFIER.test(name) || !VALUE.test(sent)) {
       throw new ServiceError("InvalidMetadata");
     }
     const value = sent.trim();

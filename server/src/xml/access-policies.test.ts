@@ -20,7 +20,7 @@ describe("Access policies", () => {
       "</AccessPolicy></SignedIdentifier></SignedIdentifiers>";
     assert.equal(sent.length, 236);
     assert.equal(
-      printAccessPolicies(parse(sent, TABLE_DOCUMENTS), TABLE_DOCUMENTS),
+      printAccessPolicies(parse(sent, TABLE_DOCUMENTS)),
       `\ufeff${DECLARATION}<SignedIdentifiers><SignedIdentifier><Id>testid</Id><AccessPolicy>` +
         "<Start>2011-10-11T00:00:00.0000000Z</Start><Expiry>2011-10-12T00:00:00.0000000Z</Expiry>" +
         "<Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
@@ -34,9 +34,9 @@ describe("Access policies", () => {
       "<Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
     const sent = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>${policies}`;
     assert.equal(sent.length, 289);
-    const printed = printAccessPolicies(parse(sent, QUEUE_DOCUMENTS), QUEUE_DOCUMENTS);
-    assert.equal(printed, DECLARATION + policies);
-    assert.equal(printed.length, 272);
+    const printed = printAccessPolicies(parse(sent, QUEUE_DOCUMENTS));
+    assert.equal(printed, `\ufeff${DECLARATION}${policies}`);
+    assert.equal(printed.length, 273);
     const [short] = parse(list(policy("a", "<Start>2026-07-01</Start>")), QUEUE_DOCUMENTS);
     assert.equal(short?.start, "2026-07-01");
   });
@@ -59,8 +59,8 @@ describe("Access policies", () => {
       assert.deepEqual(parse(document), [{ id: "empty" }]);
     }
     assert.equal(
-      printAccessPolicies([{ id: "empty" }], QUEUE_DOCUMENTS),
-      `${DECLARATION}<SignedIdentifiers><SignedIdentifier><Id>empty</Id></SignedIdentifier></SignedIdentifiers>`,
+      printAccessPolicies([{ id: "empty" }]),
+      `\ufeff${DECLARATION}<SignedIdentifiers><SignedIdentifier><Id>empty</Id></SignedIdentifier></SignedIdentifiers>`,
     );
   });
 
@@ -74,16 +74,13 @@ describe("Access policies", () => {
         assert.deepEqual(parse(sent, rules), []);
       }
     }
-    assert.equal(
-      printAccessPolicies([], TABLE_DOCUMENTS),
-      `\ufeff${DECLARATION}<SignedIdentifiers />`,
-    );
+    assert.equal(printAccessPolicies([]), `\ufeff${DECLARATION}<SignedIdentifiers />`);
   });
 
   it("keep their permissions in the order sent, and their id with special characters", () => {
     const [read] = parse(list(policy("a&amp;b", "<Permission>dar</Permission>")));
     assert.deepEqual(read, { id: "a&b", permission: "dar" });
-    assert.match(printAccessPolicies([{ id: "a&b" }], QUEUE_DOCUMENTS), /<Id>a&amp;b<\/Id>/);
+    assert.match(printAccessPolicies([{ id: "a&b" }]), /<Id>a&amp;b<\/Id>/);
   });
 });
 
@@ -114,9 +111,20 @@ describe("Access policies are refused", () => {
     assert.equal(parse(letters("raud"), TABLE_DOCUMENTS).length, 1);
     assert.equal(parse(letters("raup"), QUEUE_DOCUMENTS).length, 1);
     assert.equal(parse(letters("racwdxltmeiyf"), BLOB_DOCUMENTS).length, 1);
-    assertRefused(letters("rp"), TABLE_DOCUMENTS, "InvalidXmlNodeValue");
-    assertRefused(letters("rd"), QUEUE_DOCUMENTS, "InvalidXmlNodeValue");
-    assertRefused(letters("ru"), BLOB_DOCUMENTS, "InvalidXmlNodeValue");
+    for (const [wrong, rules] of [
+      ["rp", TABLE_DOCUMENTS],
+      ["rd", QUEUE_DOCUMENTS],
+      ["ru", BLOB_DOCUMENTS],
+    ] as const) {
+      assert.throws(() => parse(letters(wrong), rules), {
+        code: "InvalidXmlDocument",
+        details: [
+          ["LineNumber", "0"],
+          ["LinePosition", "0"],
+          ["Reason", ""],
+        ],
+      });
+    }
   });
 
   it("when a time is invalid, with the service's own error code", () => {

@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { checkElementsOnly, leafText } from "./members.ts";
-import { printElement, printLeaf, XML_DECLARATION } from "./print-xml.ts";
+import { printDocument, printElement, printLeaf } from "./print-xml.ts";
 import { decodeUtf8, readXml } from "./read-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
 
@@ -81,15 +81,14 @@ export function printBlockLists(lists: {
   readonly uncommitted: readonly ListedBlock[] | undefined;
 }): string {
   const { committed, uncommitted } = lists;
-  return (
-    XML_DECLARATION +
+  return printDocument(
     printElement(
       ROOT,
       (committed ? printElement("CommittedBlocks", committed.map(printBlock).join("")) : "") +
         (uncommitted
           ? printElement("UncommittedBlocks", uncommitted.map(printBlock).join(""))
           : ""),
-    )
+    ),
   );
 }
 

@@ -4,13 +4,8 @@
  * Properties", "Set Table ACL", "Set Queue ACL", "Set Container ACL".
  */
 export interface DocumentRules {
-  /** Whether response documents begin with a byte order mark. */
-  readonly byteOrderMark: boolean;
-
   readonly unknownNode: "InvalidXmlDocument" | "UnsupportedXmlNode";
   readonly missingNode: "InvalidXmlDocument" | "MissingRequiredXmlNode";
-  /** Whether service properties without any group are an empty change or an error. */
-  readonly emptyProperties: "accepted" | "refused";
   readonly wrongRetentionDays: "InvalidXmlDocument" | "InvalidXmlNodeValue";
 
   /** The groups of the service properties, and members whose order differs, in printed order. */
@@ -47,10 +42,8 @@ export type CorsMember =
   | "MaxAgeInSeconds";
 
 export const TABLE_DOCUMENTS: DocumentRules = {
-  byteOrderMark: true,
   unknownNode: "InvalidXmlDocument",
   missingNode: "InvalidXmlDocument",
-  emptyProperties: "refused",
   wrongRetentionDays: "InvalidXmlDocument",
   groups: ["Logging", "HourMetrics", "MinuteMetrics", "Cors"],
   loggingMembers: ["Version", "Read", "Write", "Delete", "RetentionPolicy"],
@@ -68,10 +61,8 @@ export const TABLE_DOCUMENTS: DocumentRules = {
 };
 
 export const QUEUE_DOCUMENTS: DocumentRules = {
-  byteOrderMark: false,
   unknownNode: "UnsupportedXmlNode",
   missingNode: "MissingRequiredXmlNode",
-  emptyProperties: "accepted",
   wrongRetentionDays: "InvalidXmlNodeValue",
   groups: ["Logging", "HourMetrics", "MinuteMetrics", "Cors"],
   loggingMembers: ["Version", "Delete", "Read", "Write", "RetentionPolicy"],

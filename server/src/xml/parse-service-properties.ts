@@ -26,9 +26,7 @@ export function parseServiceProperties(
   const root = readXml(body);
   if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
   const groups = new Members(root, rules.groups, rules);
-  if (root.children.length === 0 && rules.emptyProperties === "refused") {
-    throw invalidXml("No group of properties is given.");
-  }
+  if (root.children.length === 0) throw invalidXml("No group of properties is given.");
   let change: ServicePropertiesChange = {};
   for (const name of rules.groups) {
     const group = groups.optional(name);
@@ -100,14 +98,14 @@ function checkAnalyticsVersion(version: XmlElement): void {
   if (text !== "1.0") throw invalidNodeValue(version.name, text, "1.0 is the only version.");
 }
 
-/** The default must be a version that is served. */
+/** Also a version older than those that requests may name: it only decides what they are told. */
 function parseDefaultVersion(element: XmlElement): string {
   const version = leafText(element);
-  if (!isProtocolVersion(version) || version < LIMITS.storageVersionMin) {
+  if (!isProtocolVersion(version) || version < LIMITS.defaultServiceVersionMin) {
     throw invalidNodeValue(
       element.name,
       version,
-      `A date from ${LIMITS.storageVersionMin} on is expected.`,
+      `A date from ${LIMITS.defaultServiceVersionMin} on is expected.`,
     );
   }
   return version;

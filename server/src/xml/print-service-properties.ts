@@ -15,7 +15,7 @@ export function printServiceProperties(
   rules: DocumentRules,
 ): string {
   const groups = rules.groups.map((name) => printGroup(name, properties, rules));
-  return printDocument(printElement("StorageServiceProperties", groups.join("")), rules);
+  return printDocument(printElement("StorageServiceProperties", groups.join("")));
 }
 
 function printGroup(

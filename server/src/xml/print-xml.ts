@@ -1,13 +1,11 @@
-import type { DocumentRules } from "./document-rules.ts";
-
-/** Precedes the documents of the Table service, but not its errors. */
-const BYTE_ORDER_MARK = "\ufeff";
-
 export const XML_DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
 
-/** A whole document: declaration, root element, and the byte order mark if the service sends one. */
-export function printDocument(root: string, rules: Pick<DocumentRules, "byteOrderMark">): string {
-  return (rules.byteOrderMark ? BYTE_ORDER_MARK : "") + XML_DECLARATION + root;
+/**
+ * A whole document: byte order mark, declaration, root element. Every recording has the mark; without it, a Python
+ * client takes UTF-8 for something else.
+ */
+export function printDocument(root: string): string {
+  return `\ufeff${XML_DECLARATION}${root}`;
 }
 
 /** The response with a document. */

@@ -131,7 +131,7 @@ describe("An XML document", () => {
       details: [
         ["LineNumber", "1"],
         ["LinePosition", "1"],
-        ["Reason", "Start tag expected."],
+        ["Reason", "The document is not well-formed."],
       ],
     });
   });

@@ -33,9 +33,9 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytes
   // overlook text after an empty root element, so that is checked here.
   const verdict = XMLValidator.validate(text);
   if (verdict !== true) {
-    const { msg, line, col } = verdict.err;
+    const { line, col } = verdict.err;
     // An empty document has no column.
-    throw invalidXml(msg.slice(0, REASON_LENGTH_MAX), { line, column: col ?? 1 });
+    throw invalidXml("The document is not well-formed.", { line, column: col ?? 1 });
   }
   if (!text.trimEnd().endsWith(">")) throw invalidXml("Text after the root element.");
   return rootOf(parse(text));
@@ -64,14 +64,13 @@ const PARSER = new XMLParser({
 });
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
-const REASON_LENGTH_MAX = 200;
 
 /** @throws ServiceError InvalidXmlDocument */
 export function decodeUtf8(body: Uint8Array): string {
   try {
     return UTF8.decode(body);
   } catch (cause) {
-    throw new ServiceError("InvalidXmlDocument", { cause, details: [["Reason", "Not UTF-8."]] });
+    throw invalidXml("Not UTF-8.", undefined, cause);
   }
 }
 
@@ -93,7 +92,7 @@ function parse(text: string): readonly ParsedNode[] {
     return PARSER.parse(text);
   } catch (cause) {
     // Nested too deeply, or a name such as __proto__.
-    throw new ServiceError("InvalidXmlDocument", { cause });
+    throw invalidXml("Nested too deeply, or a name that is not allowed.", undefined, cause);
   }
 }
 

@@ -1,16 +1,21 @@
-import { type ErrorDetail, ServiceError } from "@rowhouse/protocol/errors";
+import { ServiceError } from "@rowhouse/protocol/errors";
 
 /** Errors in XML documents, with the codes that the three services share. Details name the place. */
 
-/** Not XML, or not the expected document. */
-export function invalidXml(reason: string, place?: { line: number; column: number }): ServiceError {
-  const where: ErrorDetail[] = place
-    ? [
-        ["LineNumber", String(place.line)],
-        ["LinePosition", String(place.column)],
-      ]
-    : [];
-  return new ServiceError("InvalidXmlDocument", { details: [...where, ["Reason", reason]] });
+/** Not XML, or not the expected document. Line and position are 0 where they are not known. */
+export function invalidXml(
+  reason: string,
+  { line, column } = { line: 0, column: 0 },
+  cause?: unknown,
+): ServiceError {
+  return new ServiceError("InvalidXmlDocument", {
+    cause,
+    details: [
+      ["LineNumber", String(line)],
+      ["LinePosition", String(column)],
+      ["Reason", reason],
+    ],
+  });
 }
 
 /** The element is allowed here, but its value is not. */

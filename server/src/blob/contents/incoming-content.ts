@@ -30,6 +30,9 @@ export interface IncomingContent {
   readonly crc64: string | undefined;
 }
 
+/** Older versions return an MD5 instead, also one that the client did not send. */
+export const CRC64_SINCE = "2019-02-02";
+
 const CRC64 = /^[A-Za-z0-9+/]{11}=$/;
 
 /**
