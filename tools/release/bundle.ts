@@ -43,6 +43,10 @@ export async function bundleModules(
     format: "esm",
     splitting: true,
     chunkNames: "[name]-[hash]",
+    // Packages that are included as CommonJS require parts of Node.
+    banner: {
+      js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',
+    },
     external: [...INSTALLED, ...FROM_APPLICATIONS],
     metafile: true,
   });
