@@ -70,6 +70,7 @@ describe("A batch body", () => {
           dataserviceversion: "3.0;",
         },
         contentId: "1",
+        mimeId: undefined,
         body: '{"PartitionKey":"p","RowKey":"1","v":1}',
       },
       {
@@ -82,6 +83,7 @@ describe("A batch body", () => {
           dataserviceversion: "3.0;",
         },
         contentId: "2",
+        mimeId: undefined,
         body: "",
       },
     ]);
@@ -97,6 +99,7 @@ describe("A batch body", () => {
         url: `${BASE}/People(PartitionKey='p',RowKey='9')`,
         headers: { accept: "application/json;odata=minimalmetadata" },
         contentId: undefined,
+        mimeId: undefined,
         body: "",
       },
     ]);

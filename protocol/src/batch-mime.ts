@@ -20,6 +20,8 @@ export interface BatchPart {
   readonly headers: ReadonlyMap<string, string>;
   /** `Content-ID` among the request's own headers; one among the MIME headers is not echoed. */
   readonly contentId: string | undefined;
+  /** `Content-ID` among the headers of the MIME part. */
+  readonly mimeId: string | undefined;
   /** Without the line breaks around it. A view of the parsed body, not a copy. */
   readonly body: Uint8Array;
 }
@@ -59,6 +61,23 @@ export function parseBatch(contentType: string | undefined, body: Uint8Array): B
   const query = new PartReader().read(part);
   if (query.method !== "GET") throw invalid(`${query.method} stands outside the change set.`);
   return { kind: "query", part: query };
+}
+
+/**
+ * Parses the body of a batch without change sets, as the Blob service takes it: one part per request. Of more than
+ * `partsMax` it returns one more.
+ * Source: "Blob Batch".
+ * @throws ServiceError InvalidInput; RequestBodyTooLarge.
+ */
+export function parseParts(
+  contentType: string | undefined,
+  body: Uint8Array,
+  partsMax: number,
+): BatchPart[] {
+  if (body.length > LIMITS.bodyBytesMax) throw new ServiceError("RequestBodyTooLarge");
+  const boundary = boundaryOf(contentType ?? "");
+  if (boundary === undefined) throw invalid("The content type is not multipart/mixed.");
+  return readParts(body, boundary, false, partsMax);
 }
 
 const LF = 10;
@@ -135,6 +154,20 @@ function checkLastPart(
  * delimiter.
  */
 function parseChangeset(bytes: Uint8Array, boundary: Uint8Array, isWhole: boolean): BatchPart[] {
+  const operations = readParts(bytes, boundary, isWhole, LIMITS.transactionOperationsMax);
+  for (const { method } of operations) {
+    if (method === "GET") throw invalid("A query stands inside the change set.");
+  }
+  return operations;
+}
+
+/** Up to one part more than `partsMax`, which stands for any number above it. */
+function readParts(
+  bytes: Uint8Array,
+  boundary: Uint8Array,
+  isWhole: boolean,
+  partsMax: number,
+): BatchPart[] {
   const operations: BatchPart[] = [];
   const parts = new PartReader();
   let open = findDelimiter(bytes, boundary, 0);
@@ -143,10 +176,8 @@ function parseChangeset(bytes: Uint8Array, boundary: Uint8Array, isWhole: boolea
     if (close === undefined && !isWhole) throw invalid("The batch ends inside its change set.");
     const end = close?.start ?? bytes.length;
     if (!isBlankBetween(bytes, open.next, end)) {
-      const operation = parts.read(bytes.subarray(open.next, end));
-      if (operation.method === "GET") throw invalid("A query stands inside the change set.");
-      operations.push(operation);
-      if (operations.length > LIMITS.transactionOperationsMax) break;
+      operations.push(parts.read(bytes.subarray(open.next, end)));
+      if (operations.length > partsMax) break;
     }
     open = close;
   }
@@ -180,7 +211,8 @@ class PartReader {
     if (end - start > LIMITS.headersBytesMax) throw tooLong();
     const body = bytes.subarray(skipLineBreaks(bytes, end));
     const contentId = headers.get("content-id");
-    return { method: this.#method, url: this.#url, headers, contentId, body };
+    const mimeId = this.#mime.headers.get("content-id");
+    return { method: this.#method, url: this.#url, headers, contentId, mimeId, body };
   }
 
   #readMimeHead(bytes: Uint8Array): number {

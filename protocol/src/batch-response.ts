@@ -196,8 +196,12 @@ function statusLine(part: BatchResponsePart): string {
     case "queried":
       return "200 OK";
     case "failed":
-      return `${part.status} ${REASONS[part.status] ?? "Error"}`;
+      return `${part.status} ${reasonOf(part.status)}`;
   }
+}
+
+export function reasonOf(status: number): string {
+  return REASONS[status] ?? "Error";
 }
 
 /** Standard reason phrases for every status in `ERRORS`. */

@@ -105,6 +105,10 @@ export const ERRORS = {
   EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
   EntityAlreadyExists: [409, "The specified entity already exists."],
   EntityTooLarge: [400, "The entity is larger than the maximum allowed size (1MB)."],
+  ExceedsMaxBatchRequestCount: [
+    400,
+    "The batch operation exceeds maximum number of allowed subrequests.",
+  ],
   FeatureVersionMismatch: [
     409,
     "Stored access policy contains a permission that is not supported by this version.",

@@ -113,6 +113,8 @@ export const LIMITS = {
   tableVersionMin: "2009-09-19",
   /** The oldest that queues and blobs serve. */
   storageVersionMin: "2015-02-21",
+  /** Requests in a batch of the Blob service. */
+  blobBatchPartsMax: 256,
   /** The oldest default version that an account may set. */
   defaultServiceVersionMin: "2008-10-27",
 

@@ -495,12 +495,63 @@ describe("Callers of the official client", () => {
     assert.equal((await service.getProperties()).defaultServiceVersion, "2021-12-02");
   });
 
-  it("receive 501 for snapshots, tags, tiers and page blobs", async () => {
+  it("set tiers, and read an archived blob again once it has another", async () => {
+    const container = await newContainer();
+    const blob = container.getBlockBlobClient("b");
+    await blob.upload("x", 1);
+    const { etag } = await blob.getProperties();
+    await blob.setAccessTier("Archive");
+    assert.equal((await blob.getProperties()).accessTier, "Archive");
+    await rejects(blob.download(), 409, "BlobArchived");
+    const copy = container.getBlockBlobClient("copy");
+    await rejects(copy.syncCopyFromURL(blob.url), 409, "BlobArchived");
+    await (await copy.beginCopyFromURL(blob.url, { tier: "Hot" })).pollUntilDone();
+    assert.equal((await copy.downloadToBuffer()).toString(), "x");
+    await blob.setAccessTier("Cool", { rehydratePriority: "High" });
+    const properties = await blob.getProperties();
+    assert.deepEqual([properties.accessTier, properties.etag], ["Cool", etag]);
+    assert.equal((await blob.downloadToBuffer()).toString(), "x");
+    await rejects(container.getBlockBlobClient("none").setAccessTier("Hot"), 404, "BlobNotFound");
+    const log = container.getAppendBlobClient("log");
+    await log.create();
+    await rejects(container.getBlockBlobClient("log").setAccessTier("Hot"), 409, "InvalidBlobType");
+  });
+
+  it("delete blobs and set tiers in batches, of the account and of a container", async () => {
+    const container = await newContainer();
+    const blobs = ["a b", "ü/c", "d"].map((name) => container.getBlockBlobClient(name));
+    for (const blob of blobs) await blob.upload("x", 1);
+    const missing = container.getBlockBlobClient("missing");
+    for (const batches of [service.getBlobBatchClient(), container.getBlobBatchClient()]) {
+      const tiers = await batches.setBlobsAccessTier([...blobs, missing], "Cool");
+      assert.deepEqual(
+        [tiers.subResponsesSucceededCount, tiers.subResponsesFailedCount],
+        [blobs.length, 1],
+      );
+      assert.equal(tiers.subResponses.at(-1)!.errorCode, "BlobNotFound");
+      assert.equal((await blobs[1]!.getProperties()).accessTier, "Cool");
+      const deleted = await batches.deleteBlobs([blobs.pop()!, missing]);
+      assert.deepEqual(
+        deleted.subResponses.map(({ status }) => status),
+        [202, 404],
+      );
+    }
+    const left = [];
+    for await (const { name } of container.listBlobsFlat()) left.push(name);
+    assert.deepEqual(left, ["a b"]);
+    const many = Array.from({ length: 257 }, () => missing.url);
+    const batches = service.getBlobBatchClient();
+    assert.equal(
+      (await batches.deleteBlobs(many.slice(1), credential)).subResponsesFailedCount,
+      256,
+    );
+  });
+
+  it("receive 501 for snapshots, tags and page blobs", async () => {
     const blob = (await newContainer()).getBlockBlobClient("b");
     await blob.upload("x", 1);
     await rejects(blob.createSnapshot(), 501, "NotImplemented");
     await rejects(blob.setTags({ a: "b" }), 501, "NotImplemented");
-    await rejects(blob.setAccessTier("Cool"), 501, "NotImplemented");
     await rejects(blob.getPageBlobClient().create(512), 501, "NotImplemented");
     await rejects(blob.upload("x", 1, { tags: { a: "b" } }), 501, "NotImplemented");
   });

@@ -52,7 +52,7 @@ async function sendSample(sample: BlobSample, sas: string): Promise<HttpAnswer> 
 it("Every operation of the Blob service except Get Account Information has a sample", () => {
   assert.deepEqual(
     [...SAMPLES.map(({ name }) => name), "GetAccountInformation"].sort(),
-    BLOB_OPERATIONS.map(({ name }) => name).sort(),
+    [...new Set(BLOB_OPERATIONS.map(({ name }) => name))].sort(),
   );
 });
 

@@ -16,7 +16,7 @@ export interface QueueSample {
 const ID = "5974b586-0df3-4e2d-ad0c-18e3892bfca2";
 const RECEIPT = "AQAAAAEAAAAAAAAAt7c1Zg";
 const MESSAGE = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
-const PROPERTIES = "<StorageServiceProperties />";
+const PROPERTIES = "<StorageServiceProperties><Cors /></StorageServiceProperties>";
 const IDENTIFIERS = "<SignedIdentifiers />";
 
 export const SERVICE_SAMPLES: readonly QueueSample[] = [

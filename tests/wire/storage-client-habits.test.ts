@@ -250,6 +250,49 @@ describe("A copy", () => {
   });
 });
 
+describe("A batch of blobs", () => {
+  const part = (line: string, headers = "") =>
+    `--batch_1\r\nContent-Type: application/http\r\nContent-ID: 7\r\n\r\n${line} HTTP/1.1\r\n${headers}\r\n`;
+  const send = (path: string, parts: string) =>
+    blobs.send("POST", path, {
+      headers: { "Content-Type": "multipart/mixed; boundary=batch_1" },
+      body: `${parts}--batch_1--\r\n`,
+    });
+  const sas = accountSas({ ss: "b", sp: "d" });
+
+  it("answers each part by its own credentials, with its id", async () => {
+    await blobs.send("PUT", "/habits/batched", { headers: BLOCK, body: "x" });
+    const path = "/devstoreaccount1/habits/batched";
+    const parts = [
+      part(`DELETE ${path}`),
+      part(`DELETE ${path}?${accountSas({ ss: "b", sp: "r" })}`),
+      part(`PUT ${path}?comp=tier&${sas}`, "x-ms-access-tier: Cool\r\n"),
+      part(`GET ${path}?${sas}`),
+      part(`DELETE ${path}?${sas}`),
+      part(`DELETE ${path}?${sas}`),
+    ];
+    const answer = await send("/?comp=batch", parts.join(""));
+    assert.equal(answer.status, 202, String(answer));
+    assert.deepEqual(
+      [...answer.text.matchAll(/Content-ID: 7\r\n\r\nHTTP\/1\.1 (\d+) /g)].map(([, code]) => code),
+      ["401", "403", "403", "400", "202", "404"],
+    );
+    assert.match(answer.text, /x-ms-error-code: NoAuthenticationInformation\r\n/);
+  });
+
+  it("of a container reaches no other, and has at most 256 parts", async () => {
+    await blobs.send("PUT", "/habits2?restype=container");
+    await blobs.send("PUT", "/habits2/x", { headers: BLOCK, body: "x" });
+    const elsewhere = part(`DELETE /devstoreaccount1/habits2/x?${sas}`);
+    const answer = await send("/habits?restype=container&comp=batch", elsewhere);
+    assert.match(answer.text, /HTTP\/1\.1 400 /);
+    assert.equal((await blobs.send("GET", "/habits2/x")).status, 200);
+    const many = elsewhere.repeat(257);
+    assertStorageRefused(await send("/?comp=batch", many), 400, "ExceedsMaxBatchRequestCount");
+    assertStorageRefused(await send("/?comp=batch", ""), 400, "InvalidInput");
+  });
+});
+
 describe("Recorded refusals", () => {
   it("of a read with If-None-Match: * need no blob", async () => {
     const headers = { "If-None-Match": "*" };

@@ -68,15 +68,19 @@ function sent(head: RequestHead, name: string): string | undefined {
   return head.header(name) || undefined;
 }
 
+/** The tier whose blobs cannot be read. */
+const ARCHIVE = "Archive";
+
 const TIERS = new Map([
   ["hot", "Hot"],
   ["cool", "Cool"],
   ["cold", "Cold"],
+  [ARCHIVE.toLowerCase(), ARCHIVE],
 ]);
 
 /**
- * The tier to report for a blob; all tiers are served alike.
- * @throws ServiceError InvalidHeaderValue for a tier whose blobs could not be read immediately.
+ * The tier to report for a blob.
+ * @throws ServiceError InvalidHeaderValue for any other.
  */
 export function accessTierOf(head: RequestHead): string | undefined {
   const name = "x-ms-access-tier";
@@ -85,6 +89,11 @@ export function accessTierOf(head: RequestHead): string | undefined {
   const tier = TIERS.get(text.toLowerCase());
   if (tier === undefined) throw invalidHeader(name, text);
   return tier;
+}
+
+/** @throws ServiceError BlobArchived if the content of a blob of this tier may not be read. */
+export function checkNotArchived(accessTier: string | undefined): void {
+  if (accessTier === ARCHIVE) throw new ServiceError("BlobArchived");
 }
 
 /** The headers of every answer about a blob, with or without its content: alternating names and values. */

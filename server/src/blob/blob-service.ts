@@ -17,6 +17,7 @@ import { invalidParameter } from "../wire/query-parameters.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { getAccountInformation } from "./account-information.ts";
 import { appendBlock } from "./append-block.ts";
+import { blobBatch } from "./blob-batch.ts";
 import { getBlobMetadata, setBlobMetadata } from "./blob-metadata.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import { getContainerAcl, setContainerAcl } from "./container-acl.ts";
@@ -41,6 +42,7 @@ import { putBlock } from "./put-block.ts";
 import { putBlockList } from "./put-block-list.ts";
 import { sealBlob } from "./seal-blob.ts";
 import { setBlobProperties } from "./set-blob-properties.ts";
+import { setBlobTier } from "./set-blob-tier.ts";
 import { isUnsupported } from "./unsupported.ts";
 
 /** All operations of the Blob service. Routing, permissions, logs and metrics follow from this list. */
@@ -74,6 +76,9 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   getBlockList,
   appendBlock,
   sealBlob,
+  setBlobTier,
+  blobBatch("account"),
+  blobBatch("container"),
 ].map(withContentMd5);
 
 /** The Blob service, ready to be served by a request pipeline. */

@@ -8,7 +8,7 @@ import type { RequestHead } from "../wire/operation.ts";
 import { CREATE_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { accessTierOf } from "./blob-properties.ts";
+import { accessTierOf, checkNotArchived } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
 import { type Conditions, checkSourceConditions, sourceConditions } from "./conditions.ts";
@@ -101,6 +101,8 @@ async function copyOnce(
   const from = await readSource(context, source, input.caller);
   const original = from.record.blob!;
   checkSourceConditions(input.sourceConditions, original.modified);
+  // A copy to another tier is a way to read again what was archived.
+  checkNotArchived(input.accessTier === undefined ? original.accessTier : undefined);
   const made = await blobs.readUnlessReleased(source.name, original, () =>
     readers.duringWork(contentIdOf(original) ?? "", () =>
       takeContent(context, input, original, time),

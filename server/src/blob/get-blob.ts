@@ -11,7 +11,7 @@ import type { Caller, RequestHead, WireRequest } from "../wire/operation.ts";
 import { READ_ACCESS, readForCaller } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { blobHeaders, checkOverrides } from "./blob-properties.ts";
+import { blobHeaders, checkNotArchived, checkOverrides } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import { type ByteRange, clipRange, rangeOf } from "./byte-range.ts";
 import { type Conditions, checkReadConditions, readConditions } from "./conditions.ts";
@@ -72,6 +72,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
     const { isStructured } = input;
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const blob = await readBlob(context, input);
+      checkNotArchived(blob.accessTier);
       const range = isStill(blob, input.range?.ifStill) ? input.range : undefined;
       const { start, end } = range ? clipRange(range, blob.size) : { start: 0, end: blob.size };
       if (range?.checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {

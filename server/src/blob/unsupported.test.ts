@@ -12,9 +12,6 @@ after(() => lab.close());
 
 describe("An unsupported feature", () => {
   for (const line of [
-    "POST /?comp=batch",
-    "POST /?restype=container&comp=batch",
-    "POST /docs?restype=container&comp=batch",
     "GET /?comp=blobs&where=a",
     "GET /docs?restype=container&comp=blobs&where=a",
     "POST /?restype=service&comp=userdelegationkey",
@@ -22,7 +19,6 @@ describe("An unsupported feature", () => {
     "PUT /docs?restype=container&comp=rename",
     "PUT /docs/a?comp=snapshot",
     "PUT /docs/a?comp=undelete",
-    "PUT /docs/a?comp=tier",
     "PUT /docs/a?comp=tags",
     "GET /docs/a?comp=tags",
     "PUT /docs/a?comp=page",
@@ -129,7 +125,7 @@ describe("A meaningless request", () => {
     ["HEAD /?restype=service&comp=properties", "405 UnsupportedHttpVerb"],
     ["HEAD /docs?restype=container&comp=list", "405 UnsupportedHttpVerb"],
     ["HEAD /docs/a?comp=blocklist", "405 UnsupportedHttpVerb"],
-    ["POST /docs?restype=container", "405 UnsupportedHttpVerb"],
+    ["POST /docs?restype=container", "400 MissingRequiredQueryParameter"],
     ["DELETE /docs/a?comp=metadata", "405 UnsupportedHttpVerb"],
     ["GET /docs/a?comp=nothing", "400 InvalidQueryParameterValue"],
     ["GET /docs?restype=container&comp=x", "400 InvalidQueryParameterValue"],

@@ -8,13 +8,12 @@ import type { RequestHead } from "../wire/operation.ts";
 
 /** By resource, the `comp` values that no operation serves. */
 const UNSUPPORTED_COMPS: Readonly<Record<string, readonly string[]>> = {
-  account: ["batch", "blobs"],
+  account: ["blobs"],
   service: ["userdelegationkey"],
-  container: ["batch", "blobs", "undelete", "rename"],
+  container: ["blobs", "undelete", "rename"],
   blob: [
     "snapshot",
     "undelete",
-    "tier",
     "tags",
     "page",
     "pagelist",
