@@ -36,30 +36,11 @@ export const ERRORS = {
   ],
   BlobAlreadyExists: [409, "The specified blob already exists."],
   BlobArchived: [409, "This operation is not permitted on an archived blob."],
-  BlobBeingRehydrated: [
-    409,
-    "This operation is not permitted because the blob is being rehydrated.",
-  ],
-  BlobImmutableDueToLegalHold: [
-    409,
-    "This operation is not permitted as the blob is immutable due to one or more legal holds.",
-  ],
-  BlobImmutableDueToPolicy: [
-    409,
-    "This operation is not permitted as the blob is immutable due to a policy.",
-  ],
   BlobIsSealed: [
     409,
     "The specified blob is sealed, and its contents can't be modified unless the blob is re-created after a delete.",
   ],
-  BlobNotArchived: [409, "This blob is currently not in the archived state."],
   BlobNotFound: [404, "The specified blob does not exist."],
-  BlobOperationNotSupported: [409, "The operation is not supported in this scenario."],
-  BlobOverwritten: [409, "The blob has been recreated since the previous snapshot was taken."],
-  BlobTierInadequateForContentLength: [
-    409,
-    "The specified blob tier size limit cannot be less than content length.",
-  ],
   BlockCountExceedsLimit: [
     409,
     "The committed block count cannot exceed the maximum limit of 50,000 blocks.",
@@ -69,7 +50,6 @@ export const ERRORS = {
     400,
     "Both x-ms-content-crc64 header and Content-MD5 header are present.",
   ],
-  CannotChangeToLowerTier: [409, "A higher blob tier has already been explicitly set."],
   CannotVerifyCopySource: [
     500,
     "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.",
@@ -78,23 +58,12 @@ export const ERRORS = {
     400,
     "All commands in a batch must operate on same entity group.",
   ],
-  ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
   ConditionNotMet: [412, "The condition specified using HTTP conditional header(s) is not met."],
   ContainerAlreadyExists: [409, "The specified container already exists."],
-  ContainerBeingDeleted: [409, "The specified container is being deleted."],
-  ContainerDisabled: [409, "The specified container has been disabled by the administrator."],
   ContainerNotFound: [404, "The specified container does not exist."],
-  ContentLengthLargerThanTierLimit: [
-    409,
-    "The blob's content length cannot exceed its tier limit.",
-  ],
   CopyAcrossAccountsNotSupported: [
     400,
     "The copy source account and destination account must be the same.",
-  ],
-  CopyIdMismatch: [
-    409,
-    "The specified copy ID did not match the copy ID for the pending copy operation.",
   ],
   CorsPreflightFailure: [403, "CORS not enabled or no matching rule found for this request."],
   Crc64Mismatch: [
@@ -108,10 +77,6 @@ export const ERRORS = {
   ExceedsMaxBatchRequestCount: [
     400,
     "The batch operation exceeds maximum number of allowed subrequests.",
-  ],
-  FeatureVersionMismatch: [
-    409,
-    "Stored access policy contains a permission that is not supported by this version.",
   ],
   HostInformationNotPresent: [
     400,
@@ -131,9 +96,7 @@ export const ERRORS = {
     "Authentication information is not given in the correct format. Check the value of Authorization header.",
   ],
   InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
-  InvalidBlobTier: [400, "The specified blob tier is invalid."],
   InvalidBlobType: [409, "The blob type is invalid for this operation."],
-  InvalidBlockId: [400, "The specified block ID is invalid. The block ID must be Base64-encoded."],
   InvalidBlockList: [400, "The specified block list is invalid."],
   InvalidDuplicateRow: [
     400,
@@ -142,7 +105,6 @@ export const ERRORS = {
   InvalidHeaderValue: [400, "The value for one of the HTTP headers is not in the correct format."],
   InvalidHttpVerb: [400, "The HTTP verb specified was not recognized by the server."],
   InvalidInput: [400, "One of the request inputs is not valid."],
-  InvalidMarker: [400, "The specified marker is invalid."],
   InvalidMd5: [
     400,
     "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded.",
@@ -151,29 +113,17 @@ export const ERRORS = {
     400,
     "The metadata specified is invalid. It has characters that are not permitted.",
   ],
-  InvalidOperation: [400, "Invalid operation against a blob snapshot."],
-  InvalidPageRange: [416, "The page range specified is invalid."],
   InvalidQueryParameterValue: [
     400,
     "Value for one of the query parameters specified in the request URI is invalid.",
   ],
   InvalidRange: [416, "The range specified is invalid for the current size of the resource."],
   InvalidResourceName: [400, "The specifed resource name contains invalid characters."],
-  InvalidSourceBlobType: [409, "The copy source blob type is invalid for this operation."],
-  InvalidSourceBlobUrl: [
-    409,
-    "The source URL for incremental copy request must be valid Azure Storage blob URL.",
-  ],
   InvalidUri: [400, "The requested URI does not represent any resource on the server."],
-  InvalidVersionForPageBlobOperation: [
-    400,
-    "All operations on page blobs require at least version 2009-09-19.",
-  ],
   InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
   InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
   JsonFormatNotSupported: [415, "JSON format is not supported."],
   JsonVerboseFormatNotSupported: [415, "JSON Verbose format is not supported."],
-  LeaseAlreadyBroken: [409, "The lease has already been broken and cannot be broken again."],
   LeaseAlreadyPresent: [409, "There is already a lease present."],
   LeaseIdMismatchWithBlobOperation: [
     412,
@@ -214,7 +164,6 @@ export const ERRORS = {
   ],
   MediaTypeNotSupported: [415, "None of the provided media types are supported"],
   MessageNotFound: [404, "The specified message does not exist."],
-  MessageTooLarge: [400, "The message exceeds the maximum allowed size."],
   MetadataTooLarge: [400, "The metadata specified exceeds the maximum permissible limit."],
   MethodNotAllowed: [405, "The requested method is not allowed on the specified resource."],
   MissingContentLengthHeader: [411, "The Content-Length header was not specified."],
@@ -240,7 +189,6 @@ export const ERRORS = {
     400,
     "One of the query parameters specified in the request URI is outside the permissible range.",
   ],
-  PendingCopyOperation: [409, "There is currently a pending copy operation."],
   PopReceiptMismatch: [
     400,
     "The specified pop receipt did not match the pop receipt for a dequeued message.",
@@ -254,21 +202,13 @@ export const ERRORS = {
   ],
   PublicAccessNotPermitted: [409, "Public access is not permitted on this storage account."],
   QueueAlreadyExists: [409, "The specified queue already exists."],
-  QueueBeingDeleted: [409, "The specified queue is being deleted."],
-  QueueDisabled: [409, "The specified queue has been disabled by the administrator."],
-  QueueNotEmpty: [409, "The specified queue is not empty."],
   QueueNotFound: [404, "The specified queue does not exist."],
   RequestBodyTooLarge: [
     413,
     "The request body is too large and exceeds the maximum permissible limit.",
   ],
   RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
-  ResourceAlreadyExists: [409, "The specified resource already exists."],
   ResourceNotFound: [404, "The specified resource does not exist."],
-  ResourceTypeMismatch: [
-    409,
-    "The specified resource type does not match the type of the existing resource.",
-  ],
   /** Ours: returned only by servers with a strict scan budget. */
   ScanBudgetExceeded: [400, "The query is over the scan budget of this server."],
   ServerBusy: [
@@ -284,14 +224,9 @@ export const ERRORS = {
     500,
     "The requested data is damaged in the storage of this server. It is not returned.",
   ],
-  SystemInUse: [409, "This blob is in use by the system."],
   TableAlreadyExists: [409, "The table specified already exists."],
   TableBeingDeleted: [409, "The specified table is being deleted. Try operation later."],
   TableNotFound: [404, "The table specified does not exist."],
-  TargetConditionNotMet: [
-    412,
-    "The target condition specified using HTTP conditional header(s) is not met.",
-  ],
   TooManyProperties: [
     400,
     "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
@@ -303,10 +238,6 @@ export const ERRORS = {
   ],
   UnsupportedHeader: [400, "One of the HTTP headers specified in the request is not supported."],
   UnsupportedHttpVerb: [405, "The resource doesn't support specified Http Verb."],
-  UnsupportedQueryParameter: [
-    400,
-    "One of the query parameters specified in the request URI is not supported.",
-  ],
   UnsupportedXmlNode: [400, "One of the XML nodes specified in the request body is not supported."],
   UpdateConditionNotSatisfied: [
     412,
