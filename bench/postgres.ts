@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { LocalCluster, NO_CLUSTER } from "@rowhouse/server/engine/postgres/test-cluster";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
 import { FrontEnds } from "./contenders/front-ends.ts";
 import { RawPostgres } from "./contenders/raw-postgres.ts";
@@ -47,14 +48,53 @@ export const postgres: Question = {
       await raw?.stop();
       await database.remove();
     }
+    if (NO_CLUSTER === undefined && process.env.CITUS_URL === undefined) await overCluster(bench);
+    else console.log(`No cases over a cluster: ${NO_CLUSTER ?? "CITUS_URL is not for benchmarks"}`);
   },
 };
 
-const THROUGHPUT: Reach = {
-  what: "throughput of the raw driver",
-  value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", RAW),
-  atLeast: 0.6,
-};
+const THROUGHPUT = throughputOf("rowhouse");
+
+function throughputOf(name: string): Reach {
+  return {
+    what: "throughput of the raw driver",
+    value: (comparison) => comparison.ratio("operationsPerSecond", name, RAW),
+    atLeast: 0.6,
+  };
+}
+
+/** The same on a Citus cluster, and how evenly its workers are used. */
+async function overCluster(bench: Bench): Promise<void> {
+  const cluster = await LocalCluster.start();
+  let raw: RawPostgres | undefined;
+  try {
+    const url = await cluster.coordinator.createDatabase();
+    const name = "rowhouse, Citus";
+    const front = await bench.startRowhouse(name, { flags: ["--engine", url] });
+    raw = await RawPostgres.start(url);
+    for (const work of works) {
+      const before = await transactionsOf(cluster, url);
+      const reaches = [throughputOf(name)];
+      await bench.compare({ ...work, name: `${work.name}, Citus`, dataset: DATASET, reaches }, [
+        front,
+        raw,
+      ]);
+      const after = await transactionsOf(cluster, url);
+      const counts = after.map((count, worker) => count - before[worker]!);
+      console.log(`Transactions of the workers: ${counts.join(", ")}`);
+    }
+  } finally {
+    await raw?.stop();
+    await cluster.remove();
+  }
+}
+
+async function transactionsOf(cluster: LocalCluster, url: string): Promise<number[]> {
+  const database = new URL(url).pathname.slice(1);
+  const sql = `SELECT xact_commit FROM pg_stat_database WHERE datname = '${database}'`;
+  const rows = await Promise.all(cluster.workers.map((worker) => worker.run(sql)));
+  return rows.map((row) => Number(row[0]?.[0]));
+}
 
 /**
  * What a second front end adds to reads: unlimited where there are enough cores and, on every machine, with
