@@ -67,7 +67,7 @@ async function overCluster(folder: string): Promise<void> {
           const worker = some();
           await runAt(url, [
             `SELECT citus_drain_node('127.0.0.1', ${worker.port})`,
-            "SELECT citus_cleanup_orphaned_resources()",
+            "CALL citus_cleanup_orphaned_resources()",
             `SELECT citus_remove_node('127.0.0.1', ${worker.port})`,
           ]);
           await cluster.removeWorker(worker);

@@ -39,7 +39,13 @@ describe("An operation takes one round trip", () => {
       const connector = new Connector(parsePostgresUrl(relay.url), access);
       const session = await connector.connect();
       const facts = { ...(await readServerFacts(session)), dialect };
-      const engine = new PostgresEngine({ connector, session, facts, timeoutMs: 20_000 });
+      const engine = new PostgresEngine({
+        connector,
+        session,
+        facts,
+        isSealed: false,
+        timeoutMs: 20_000,
+      });
       const name = keyOf("\x10", dialect);
       const [a, b, c] = ["a", "b", "c"].map((sort) => keyOf(`\x11${dialect}`, sort));
       // Opens the connections that write.

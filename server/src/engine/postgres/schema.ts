@@ -44,7 +44,8 @@ export function schemaStatements(dialect: Dialect, format = FORMAT): readonly st
     "SET LOCAL citus.multi_shard_modify_mode = 'sequential'",
     onlyOnce(REFERENCE_TABLE, `create_reference_table('${REFERENCE_TABLE}')`),
     onlyOnce("rh_kv", `create_distributed_table('rh_kv', 'pk', shard_count := ${CITUS_SHARDS})`),
-    `INSERT INTO ${REFERENCE_TABLE} SELECT * FROM rh_kv WHERE ${IS_READ_BY_ALL} ON CONFLICT DO NOTHING`,
+    // With the format of those rows, which new ones then have too.
+    `INSERT INTO ${REFERENCE_TABLE} SELECT * FROM rh_kv WHERE ${IS_READ_BY_ALL} OR (pk = '' AND sk = 'schema') ON CONFLICT DO NOTHING`,
     `DELETE FROM rh_kv WHERE ${IS_READ_BY_ALL}`,
     formatRow(REFERENCE_TABLE),
   ];
