@@ -71,7 +71,7 @@ export function* sharedKeyStrings(
 ): Generator<string, void, undefined> {
   const signed = collectHeaders(request.rawHeaders);
   const heads = contentOrders(request.verb, signed);
-  const spacings = spacingsOf(signed.extensions);
+  const spacings = spacingsOf(signed);
   if (request.query.raw.length > VARIOUS_QUERY_LENGTH_MAX) {
     const parameters = canonicalParameters(request.query.raw, { plus: "+", empties: true });
     for (const extensions of spacings) {
@@ -98,7 +98,8 @@ export function* sharedKeyLiteStrings(
   account: string,
   path = request.rawPath,
 ): Generator<string, void, undefined> {
-  const { standard, extensions } = collectHeaders(request.rawHeaders);
+  const signed = collectHeaders(request.rawHeaders);
+  const { standard } = signed;
   const head = [
     request.verb,
     standard["content-md5"],
@@ -107,8 +108,8 @@ export function* sharedKeyLiteStrings(
     "",
   ].join("\n");
   const resource = `/${account}${path || "/"}${compOf(request.query)}`;
-  for (const spaced of spacingsOf(extensions)) {
-    for (const headers of headerOrders(spaced)) yield `${head}${headers}${resource}`;
+  for (const extensions of spacingsOf(signed)) {
+    for (const headers of headerOrders(extensions)) yield `${head}${headers}${resource}`;
   }
 }
 
@@ -125,6 +126,8 @@ function compOf(query: SignableQuery): string {
 interface SignedHeaders {
   readonly standard: Readonly<StandardHeaders>;
   readonly extensions: readonly ExtensionHeader[];
+  /** Whether white space inside one of them could be folded. */
+  readonly isSpaced: boolean;
 }
 
 /** An `x-ms-` header: its name in lower case and its canonical line. */
@@ -137,14 +140,13 @@ interface ExtensionHeader {
  * White space inside a value is to be folded, says the documentation. The JavaScript and Python clients sign it
  * as they send it.
  */
-function spacingsOf(extensions: readonly ExtensionHeader[]): (readonly ExtensionHeader[])[] {
-  if (!extensions.some(({ line }) => UNFOLDED.test(line))) return [extensions];
+function spacingsOf({ extensions, isSpaced }: SignedHeaders): (readonly ExtensionHeader[])[] {
+  if (!isSpaced) return [extensions];
   const folded = extensions.map(({ name, line }) => ({ name, line: fold(line) }));
   return [folded, extensions];
 }
 
-/** Of the lines only the last character is a line feed. */
-const UNFOLDED = /[^\S \n]| {2}/;
+const UNFOLDED = /[^\S ]| {2}/;
 
 function fold(line: string): string {
   return `${line.trimEnd().replace(/\s+/g, " ")}\n`;
@@ -171,11 +173,14 @@ type StandardHeaders = { [Name in StandardHeader]: string | undefined };
 function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
   const standard: StandardHeaders = { ...NO_STANDARD_HEADERS };
   const extensions: ExtensionHeader[] = [];
+  let isSpaced = false;
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!.toLowerCase();
     const value = rawHeaders[index + 1]!;
     if (name.startsWith("x-ms-")) {
-      extensions.push({ name, line: `${name}:${value.trim()}\n` });
+      const sent = value.trim();
+      isSpaced ||= UNFOLDED.test(sent);
+      extensions.push({ name, line: `${name}:${sent}\n` });
     } else if (isStandard(name)) {
       if (standard[name] !== undefined) throw repeated(name, value);
       standard[name] = value;
@@ -184,7 +189,7 @@ function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
   // "0" counts as absent since version 2015-02-21, the oldest that Queue and Blob serve here.
   if (standard["content-length"] === "0") standard["content-length"] = "";
   if (extensions.some(({ name }) => name === "x-ms-date")) standard.date = "";
-  return { standard, extensions };
+  return { standard, extensions, isSpaced };
 }
 
 function isStandard(name: string): name is StandardHeader {
