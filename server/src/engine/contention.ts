@@ -1,7 +1,7 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import { CallTime } from "./call-time.ts";
-import { Turns } from "./turns.ts";
+import { KeyedQueue } from "./keyed-queue.ts";
 
 /** The result of an attempt that lost to a rival: repeat it on the data as it is then. */
 export const LOST = Symbol("lost");
@@ -19,7 +19,7 @@ export type Attempt<T> = (again: boolean) => Awaitable<T | typeof LOST>;
  */
 export class Contention {
   readonly #clock: Clock;
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedQueue();
 
   constructor(clock: Clock) {
     this.#clock = clock;

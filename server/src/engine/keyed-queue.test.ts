@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Turns } from "./turns.ts";
+import { KeyedQueue } from "./keyed-queue.ts";
 
 describe("Turns", () => {
   it("run the tasks of a key one after the other, in order, even when one fails", async () => {
-    const turns = new Turns();
+    const turns = new KeyedQueue();
     const log: string[] = [];
     const task =
       (name: string, fails = false) =>
@@ -34,7 +34,7 @@ describe("Turns", () => {
   });
 
   it("let no third task run during the second when the first has ended", async () => {
-    const turns = new Turns();
+    const turns = new KeyedQueue();
     let release = () => {};
     const first = turns.take("k", async () => "first ran");
     const second = turns.take("k", () => new Promise<void>((resolve) => (release = resolve)));
@@ -50,7 +50,7 @@ describe("Turns", () => {
   });
 
   it("run tasks of different keys concurrently", async () => {
-    const turns = new Turns();
+    const turns = new KeyedQueue();
     let release = () => {};
     const blocked = turns.take("a", () => new Promise<void>((resolve) => (release = resolve)));
     assert.equal(await turns.take("b", async () => "b ran"), "b ran");

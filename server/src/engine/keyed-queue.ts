@@ -1,5 +1,5 @@
 /** Runs tasks that share a key one after the other, in the order they arrive. */
-export class Turns {
+export class KeyedQueue {
   readonly #last = new Map<string, Promise<unknown>>();
 
   async take<T>(key: string, task: () => Promise<T>): Promise<T> {
