@@ -19,7 +19,7 @@ import {
 import { assertKeyFits, assertWrite, holds } from "./engine-rules.ts";
 import { copyKey, joinKey, pairBytesMax } from "./key-codec.ts";
 import { FLAT_KEY_BYTES_MAX } from "./lmdb/data-file.ts";
-import { TurnBudget } from "./turn-budget.ts";
+import { TimeSlice } from "./time-slice.ts";
 import { VersionClock } from "./version-clock.ts";
 
 /** As in the LMDB engine: every key that is legal in the services then fits here too. */
@@ -213,7 +213,7 @@ export class MemoryEngine implements Engine {
       entryIndex: lowerBound(this.#leaves[leafIndex]?.entries ?? [], start),
       end: range.end && latin1(joinKey(range.end)),
       visit,
-      budget: new TurnBudget(),
+      budget: new TimeSlice(),
       loan: new Loan(),
     };
   }
@@ -258,7 +258,7 @@ interface Scan {
   entryIndex: number;
   readonly end: string | undefined;
   readonly visit: Visit;
-  readonly budget: TurnBudget;
+  readonly budget: TimeSlice;
   readonly loan: Loan;
 }
 

@@ -1,6 +1,6 @@
 import type { KeyRange, OnDamaged, ScanEnd, Visit } from "../engine.ts";
 import { after, copyKey } from "../key-codec.ts";
-import { TurnBudget } from "../turn-budget.ts";
+import { TimeSlice } from "../time-slice.ts";
 import type { Snapshot, Snapshots, Store } from "./binding.ts";
 import { CursorEntries } from "./cursor-entries.ts";
 import { toEngineError } from "./lmdb-errors.ts";
@@ -30,7 +30,7 @@ export class EntryScan {
   readonly #snapshot: Snapshot;
   readonly #entries: TreeWalk | CursorEntries;
   readonly #visit: Visit;
-  readonly #budget = new TurnBudget();
+  readonly #budget = new TimeSlice();
   readonly #endsAt: number;
 
   constructor(source: ScanSource, range: KeyRange, visit: Visit, onDamaged?: OnDamaged) {

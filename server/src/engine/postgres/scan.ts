@@ -1,6 +1,6 @@
 import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
-import { TurnBudget } from "../turn-budget.ts";
+import { TimeSlice } from "../time-slice.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
@@ -77,7 +77,7 @@ export class Scan implements Exchange {
   readonly #wanted: WantedSorts | undefined;
   /** If set, the servers of a cluster return only wanted rows; the caller counts the others. */
   readonly #uncounted: WantedSorts | undefined;
-  readonly #budget = new TurnBudget();
+  readonly #budget = new TimeSlice();
   /** The range being read; ranges are read one after the other. */
   #rangeIndex = 0;
   /** With several ranges: the answer to BEGIN is still to come. */

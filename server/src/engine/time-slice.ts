@@ -9,7 +9,7 @@ const QUICK_MS = 0.25;
  * the time costs as much as stepping over a small entry, so it is read less and less often while entries are
  * quick, and after each entry as soon as they are not.
  */
-export class TurnBudget {
+export class TimeSlice {
   #turnEndsAt = performance.now() + TURN_MS;
   #lookedAt = 0;
   #entriesPerLook = 1;
