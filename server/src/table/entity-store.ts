@@ -117,9 +117,12 @@ export class EntityStore {
       });
     if (newestCommit === undefined || newestCommit !== table.foundAt) return checked();
     // Nothing was committed since the table was found, so it is not read again, which saves 6 to 9
-    // % of the handler. If the table was removed a moment ago, an entity found is its last state. A
-    // missing entity needs the check, because its table may be missing.
-    return whenReady(this.#engine.get([key]), ([entry]) => (entry ? recordOf(entry) : checked()));
+    // % of the handler. If the table was removed a moment ago, an entity found is its last state. If there
+    // is none, the table may be missing, but only if something was committed before the read.
+    return whenReady(this.#engine.get([key]), ([entry]) => {
+      if (entry) return recordOf(entry);
+      return this.#engine.newestCommit() === newestCommit ? undefined : checked();
+    });
   }
 
   #getAfresh(account: string, name: string, partitionKey: string, rowKey: string) {
