@@ -5,7 +5,7 @@ import type { Plugin } from "esbuild";
 import { nodeOf } from "../../bench/harness/runtimes.ts";
 import { bundleCommonJs, inRoot } from "./bundle.ts";
 import { manifestOf } from "./manifests.ts";
-import { notices } from "./notices.ts";
+import { notesOfAddon, notices } from "./notices.ts";
 import { run } from "./run.ts";
 
 /** The Node inside. Its own tool builds the executable, also for another architecture. */
@@ -42,7 +42,7 @@ export async function buildExecutable(
   run(nodeOf(NODE), ["--build-sea", file], stage);
   chmodSync(output, 0o755);
   const licences = `${output}.NOTICES.txt`;
-  writeFileSync(licences, notices(included));
+  writeFileSync(licences, `${notices(included)}${notesOfAddon()}`);
   return [output, licences];
 }
 

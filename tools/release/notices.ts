@@ -10,6 +10,23 @@ export function notices(names: readonly string[]): string {
   return `This program includes the following packages.\n\n${parts.join(LINE)}`;
 }
 
+/** The licences of the libraries that are compiled into the storage engine's native part. */
+export function notesOfAddon(): string {
+  const libraries = {
+    LMDB: "lmdb/libraries/liblmdb/LICENSE",
+    "LMDB, copyright": "lmdb/libraries/liblmdb/COPYRIGHT",
+    LZ4: "lz4/lib/LICENSE",
+  };
+  const parts = Object.entries(libraries).map(([name, path]) => {
+    const text = readFileSync(join(folderOf("lmdb"), "dependencies", path), "utf8");
+    return `${name}\n\n${text.trim()}\n`;
+  });
+  return [
+    `${LINE}It also includes the native part of lmdb, with these libraries.\n`,
+    ...parts,
+  ].join("\n");
+}
+
 /** @throws Error for a package without a licence, which must not be included */
 function licenceOf(name: string): string {
   const file = readdirSync(folderOf(name)).find((each) => /^licen[cs]e/i.test(each));
