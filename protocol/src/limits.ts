@@ -41,8 +41,8 @@ export const LIMITS = {
   /** Seven days. */
   visibilityTimeoutSecondsMax: 604_800,
   messageTimeToLiveSecondsDefault: 604_800,
-  /** A signed 32-bit number, as the service reads it (not confirmed by a recording). */
-  messageTimeToLiveSecondsMax: 2_147_483_647,
+  /** What fits 64 bits, sign included; what does not is no number to the service (not confirmed by a recording). */
+  messageTimeToLiveSecondsMax: 2 ** 63 - 1,
   /** The longest before version 2017-07-29. */
   messageTimeToLiveSecondsMaxOld: 604_800,
   /** Queues, containers, blobs or their common prefixes on one page of a list. */

@@ -132,11 +132,11 @@ describe("Put Message", () => {
     assert.equal(await life(""), 7 * DAY_SECONDS);
     assert.equal(await life("?messagettl=1"), 1);
     assert.equal(await life("?messagettl=31536000"), 31_536_000);
-    for (const huge of ["-1", "999999999999", "9".repeat(500)]) {
+    for (const huge of ["-1", "999999999999", "999999999999999999"]) {
       const [message] = messagesOf(await putText(queue, "x", `?messagettl=${huge}`));
       assert.equal(message!.ExpirationTime, "Fri, 31 Dec 9999 23:59:59 GMT");
     }
-    for (const wrong of ["0", "-2", "x", "", "1.5"]) {
+    for (const wrong of ["0", "-2", "x", "", "1.5", "9".repeat(20), "9".repeat(500)]) {
       const answer = await putText(queue, "x", `?messagettl=${wrong}`);
       const details = assertStorageRefused(answer, 400, "InvalidQueryParameterValue");
       assert.equal(details.QueryParameterName, "messagettl");
@@ -324,7 +324,7 @@ describe("Update and Delete Message", () => {
     assert.deepEqual(details, {
       QueryParameterName: "popreceipt",
       QueryParameterValue: "garbage",
-      Reason: "invalid receipt format",
+      Reason: "Invalid pop receipt format",
     });
     for (const wrong of [
       { ...message!, PopReceipt: another!.PopReceipt! },
