@@ -111,8 +111,8 @@ describe("Access policies are refused", () => {
     assert.equal(parse(letters("raud"), TABLE_DOCUMENTS).length, 1);
     assert.equal(parse(letters("raup"), QUEUE_DOCUMENTS).length, 1);
     assert.equal(parse(letters("racwdxltmeiyf"), BLOB_DOCUMENTS).length, 1);
+    assertRefused(letters("rp"), TABLE_DOCUMENTS, "InvalidXmlNodeValue");
     for (const [wrong, rules] of [
-      ["rp", TABLE_DOCUMENTS],
       ["rd", QUEUE_DOCUMENTS],
       ["ru", BLOB_DOCUMENTS],
     ] as const) {

@@ -76,8 +76,13 @@ function parsePermission(
 ): string | undefined {
   const letters = element === undefined ? "" : leafText(element);
   if (element === undefined || letters === "") return undefined;
-  // Recorded for a queue: without a place and without a reason.
-  for (const letter of letters) if (!rules.policyLetters.includes(letter)) throw invalidXml("");
+  for (const letter of letters) {
+    if (rules.policyLetters.includes(letter)) continue;
+    // Recorded for a queue: without a place and without a reason.
+    if (rules.wrongPolicyLetter === "InvalidXmlDocument") throw invalidXml("");
+    const expected = `Letters of ${rules.policyLetters} are expected.`;
+    throw invalidNodeValue(element.name, letters, expected);
+  }
   return letters;
 }
 

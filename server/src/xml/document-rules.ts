@@ -17,6 +17,7 @@ export interface DocumentRules {
 
   /** Permission letters allowed in an access policy. */
   readonly policyLetters: string;
+  readonly wrongPolicyLetter: "InvalidXmlDocument" | "InvalidXmlNodeValue";
   /** Whether the times of a policy are returned as sent or with seven fraction digits. */
   readonly policyTimes: "as-sent" | "seven-digits";
   readonly wrongPolicyTime: "InvalidXmlDocument" | "InvalidXmlNodeValue";
@@ -56,6 +57,7 @@ export const TABLE_DOCUMENTS: DocumentRules = {
   ],
   hourMetricsByDefault: true,
   policyLetters: "raud",
+  wrongPolicyLetter: "InvalidXmlNodeValue",
   policyTimes: "seven-digits",
   wrongPolicyTime: "InvalidXmlDocument",
 };
@@ -75,6 +77,7 @@ export const QUEUE_DOCUMENTS: DocumentRules = {
   ],
   hourMetricsByDefault: false,
   policyLetters: "raup",
+  wrongPolicyLetter: "InvalidXmlDocument",
   policyTimes: "as-sent",
   wrongPolicyTime: "InvalidXmlNodeValue",
 };
