@@ -91,7 +91,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/content",
     "server/src/insight",
   ],
-  "server/src/blob/contents": [
+  "server/src/blob/content-life": [
     "protocol/src",
     "server/src/wire",
     "server/src/catalog",

@@ -1,8 +1,8 @@
 import { lstatSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { readBlobKey } from "./blob/blob-keys.ts";
-import { Notes } from "./blob/contents/notes.ts";
-import { type BlobContent, storedContents } from "./blob/contents/stored-contents.ts";
+import { Notes } from "./blob/content-life/notes.ts";
+import { type BlobContent, storedContents } from "./blob/content-life/stored-contents.ts";
 import { storedNames } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { ContentIds } from "./content/content-ids.ts";
@@ -46,7 +46,7 @@ const CONTENTS_AT_A_TIME = 256;
  * Copies a data folder as it is at one moment. The copy receives its final name once it is complete and on
  * disk. Until then it is called `….part`; a failed backup removes that folder, a crash leaves it behind.
  *
- *   1. a hold is noted         from here on no collector frees existing contents: `blob/contents/notes.ts`
+ *   1. a hold is noted         from here on no collector frees existing contents: `blob/content-life/notes.ts`
  *   2. entries are copied      from one snapshot
  *   3. contents are copied     those that the copied entries refer to
  *   4. the hold is released    fails if the hold was lost before this point

@@ -1,4 +1,4 @@
-import { storedContents } from "./blob/contents/stored-contents.ts";
+import { storedContents } from "./blob/content-life/stored-contents.ts";
 import type { FileContentStore } from "./content/file-content-store.ts";
 import { type Engine, EngineError, type Key, type OnDamaged } from "./engine/engine.ts";
 import { after, copyKey, EVERYTHING } from "./engine/key-codec.ts";

@@ -5,9 +5,13 @@ import { integerHeader, invalidHeader } from "../wire/header-values.ts";
 import { type Appended, judgeAppend, type WantedAppend } from "./append-queue.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
-import type { Digests } from "./contents/content-digest.ts";
-import type { ReceivedContent } from "./contents/contents.ts";
-import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
+import type { Digests } from "./content-life/content-digest.ts";
+import type { ReceivedContent } from "./content-life/contents.ts";
+import {
+  type IncomingContent,
+  incomingContent,
+  refuseBody,
+} from "./content-life/incoming-content.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 import { writeTermsOf } from "./write-checks.ts";

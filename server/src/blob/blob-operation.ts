@@ -12,10 +12,10 @@ import type { AppendQueue } from "./append-queue.ts";
 import type { Readable } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import type { ContainerValue } from "./container-value.ts";
-import type { BlockCounts } from "./contents/block-counts.ts";
-import type { Contents } from "./contents/contents.ts";
-import type { Notes } from "./contents/notes.ts";
-import type { Readers } from "./contents/readers.ts";
+import type { BlockCounts } from "./content-life/block-counts.ts";
+import type { Contents } from "./content-life/contents.ts";
+import type { Notes } from "./content-life/notes.ts";
+import type { Readers } from "./content-life/readers.ts";
 import type { BlobResource } from "./locate.ts";
 
 /** The context of all blob operations. */

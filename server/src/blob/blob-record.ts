@@ -40,7 +40,7 @@ export type ContentReference =
   | { readonly in: "row"; readonly id: ContentId }
   /** The content store. */
   | { readonly in: "store"; readonly id: ContentId }
-  /** A list of extents, in order; see `contents/extents.ts`. */
+  /** A list of extents, in order; see `content-life/extents.ts`. */
   | { readonly in: "list"; readonly id: string };
 
 export function contentIdOf(blob: CommittedBlob | undefined): string | undefined {

@@ -22,8 +22,8 @@ import {
   encodeRecord,
 } from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
-import type { NewContent } from "./contents/new-content.ts";
-import { NOTHING_RELEASED, type Released } from "./contents/released.ts";
+import type { NewContent } from "./content-life/new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./content-life/released.ts";
 
 /** What is stored under a name, read in one snapshot. */
 export interface BlobState {

@@ -17,7 +17,7 @@ import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import type { BlobRecord } from "./blob-record.ts";
-import { digestOf } from "./contents/content-digest.ts";
+import { digestOf } from "./content-life/content-digest.ts";
 import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const SMALL = Buffer.alloc(1000, 1);

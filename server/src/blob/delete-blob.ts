@@ -4,7 +4,7 @@ import type { RequestHead } from "../wire/operation.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { checkWriteConditions } from "./conditions.ts";
-import { releaseAll } from "./contents/release.ts";
+import { releaseAll } from "./content-life/release.ts";
 import { checkLeaseForWrite } from "./lease.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { type WriteTerms, writeTermsOf } from "./write-checks.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { putDraftHead } from "./contents/drafts.ts";
+import { putDraftHead } from "./content-life/drafts.ts";
 import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const DAY_MS = 24 * 3_600_000;

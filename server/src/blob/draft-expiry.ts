@@ -8,8 +8,8 @@ import { afterPartition, startOfPartition } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { type BlobName, draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
 import type { BlobState, BlobStore } from "./blob-store.ts";
-import { decodeDraftHead } from "./contents/drafts.ts";
-import type { Notes } from "./contents/notes.ts";
+import { decodeDraftHead } from "./content-life/drafts.ts";
+import type { Notes } from "./content-life/notes.ts";
 
 export interface DraftExpiryOptions {
   readonly engine: Engine;

@@ -7,7 +7,7 @@ import type { ContentId } from "../content/content-store.ts";
 import { MemoryContentStore } from "../content/memory-content-store.ts";
 import type { KeyRange, ScanEnd, Visit } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { digestOf } from "./contents/content-digest.ts";
+import { digestOf } from "./content-life/content-digest.ts";
 import { BlobLab } from "./test-blob-lab.ts";
 
 let lab: BlobLab;

@@ -15,9 +15,9 @@ import { blobHeaders, checkNotArchived, checkOverrides } from "./blob-properties
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import { type ByteRange, clipRange, rangeOf } from "./byte-range.ts";
 import { type Conditions, checkReadConditions, readConditions } from "./conditions.ts";
-import { type Digests, digestOf } from "./contents/content-digest.ts";
-import { gather } from "./contents/contents.ts";
-import { isStructuredBody } from "./contents/incoming-content.ts";
+import { type Digests, digestOf } from "./content-life/content-digest.ts";
+import { gather } from "./content-life/contents.ts";
+import { isStructuredBody } from "./content-life/incoming-content.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";

@@ -16,13 +16,13 @@ import { decodeRecord } from "./blob-record.ts";
 import { blobService } from "./blob-service.ts";
 import { BlobStore } from "./blob-store.ts";
 import type { ContainerValue } from "./container-value.ts";
-import { BlockCounts } from "./contents/block-counts.ts";
-import { Collector } from "./contents/collector.ts";
-import { Contents } from "./contents/contents.ts";
-import { LongReads } from "./contents/long-reads.ts";
-import { Notes } from "./contents/notes.ts";
-import { Readers } from "./contents/readers.ts";
-import { releaseAll } from "./contents/release.ts";
+import { BlockCounts } from "./content-life/block-counts.ts";
+import { Collector } from "./content-life/collector.ts";
+import { Contents } from "./content-life/contents.ts";
+import { LongReads } from "./content-life/long-reads.ts";
+import { Notes } from "./content-life/notes.ts";
+import { Readers } from "./content-life/readers.ts";
+import { releaseAll } from "./content-life/release.ts";
 import { DraftExpiry } from "./draft-expiry.ts";
 
 export interface BlobServiceOptions extends Foundation {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { StructuredMessageWriter } from "@rowhouse/protocol/structured-message";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { digestOf } from "./contents/content-digest.ts";
+import { digestOf } from "./content-life/content-digest.ts";
 import { BLOCK, BlobLab } from "./test-blob-lab.ts";
 
 let lab: BlobLab;

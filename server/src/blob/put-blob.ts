@@ -12,10 +12,14 @@ import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import type { Digests } from "./contents/content-digest.ts";
-import { referenceTo } from "./contents/contents.ts";
-import { type IncomingContent, incomingContent, refuseBody } from "./contents/incoming-content.ts";
-import { releaseAll } from "./contents/release.ts";
+import type { Digests } from "./content-life/content-digest.ts";
+import { referenceTo } from "./content-life/contents.ts";
+import {
+  type IncomingContent,
+  incomingContent,
+  refuseBody,
+} from "./content-life/incoming-content.ts";
+import { releaseAll } from "./content-life/release.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";

@@ -11,24 +11,24 @@ import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./b
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
-import type { Digests } from "./contents/content-digest.ts";
-import { uncommittedBlocks } from "./contents/drafts.ts";
+import type { Digests } from "./content-life/content-digest.ts";
+import { uncommittedBlocks } from "./content-life/drafts.ts";
 import {
   type ContentExtent,
   putExtent,
   readExtents,
   type StoredContent,
-} from "./contents/extents.ts";
+} from "./content-life/extents.ts";
 import {
   CRC64_SINCE,
   type IncomingContent,
   incomingContent,
   receiveWhole,
   refuseBody,
-} from "./contents/incoming-content.ts";
-import { type NewContent, NO_CONTENT } from "./contents/new-content.ts";
-import { releaseContent, releaseDraft } from "./contents/release.ts";
-import { bothReleased } from "./contents/released.ts";
+} from "./content-life/incoming-content.ts";
+import { type NewContent, NO_CONTENT } from "./content-life/new-content.ts";
+import { releaseContent, releaseDraft } from "./content-life/release.ts";
+import { bothReleased } from "./content-life/released.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";

@@ -11,16 +11,20 @@ import { type BlobName, draftBlockKey, draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { BlobChange, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
-import type { Digests } from "./contents/content-digest.ts";
-import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./contents/drafts.ts";
+import type { Digests } from "./content-life/content-digest.ts";
+import {
+  decodeUncommittedBlock,
+  putDraftHead,
+  putUncommittedBlock,
+} from "./content-life/drafts.ts";
 import {
   CRC64_SINCE,
   type IncomingContent,
   incomingContent,
   refuseBody,
-} from "./contents/incoming-content.ts";
-import type { NewContent } from "./contents/new-content.ts";
-import { NOTHING_RELEASED, type Released } from "./contents/released.ts";
+} from "./content-life/incoming-content.ts";
+import type { NewContent } from "./content-life/new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./content-life/released.ts";
 import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";

@@ -5,8 +5,8 @@ import { partitionPrefixRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { blockOfKey, isDraftHead } from "./blob-keys.ts";
 import { type ContentReference, decodeRecord } from "./blob-record.ts";
-import { decodeUncommittedBlock } from "./contents/drafts.ts";
-import { decodeExtent } from "./contents/extents.ts";
+import { decodeUncommittedBlock } from "./content-life/drafts.ts";
+import { decodeExtent } from "./content-life/extents.ts";
 
 /** Inconsistencies among the stored blobs. There are none once all notes are settled. */
 export interface Audit {

@@ -2,7 +2,7 @@ import type { Check } from "../engine/engine.ts";
 
 /**
  * The store of contents too large for an engine's values: bytes under an id, written once as a stream, never
- * changed, read in ranges, deleted. The store does not know what refers to a content; `blob/contents/notes.ts`
+ * changed, read in ranges, deleted. The store does not know what refers to a content; `blob/content-life/notes.ts`
  * makes sure that no content stays to which nothing refers.
  *
  * `conformance.ts` is the executable half of this file.
