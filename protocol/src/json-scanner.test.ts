@@ -1,7 +1,30 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ERROR_TEXTS, ServiceError } from "./errors.ts";
-import { scanNumber, scanString, skipWhiteSpace } from "./json-scanner.ts";
+import { scanNested, scanNumber, scanString, skipWhiteSpace } from "./json-scanner.ts";
+import { LIMITS } from "./limits.ts";
+
+describe("An object or array", () => {
+  const nested = (depth: number) =>
+    Buffer.from(`${'[{"a":'.repeat(depth / 2)}1${"}]".repeat(depth / 2)}`);
+  const scan = (bytes: Buffer) =>
+    scanNested(bytes, new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0);
+
+  it("may nest as deep as the limit", () => {
+    const bytes = nested(LIMITS.jsonDepthMax);
+    assert.equal(scan(bytes), bytes.length);
+  });
+
+  it("is refused where it nests deeper, and not read further", () => {
+    // Behind the limit there is no JSON.
+    for (const bytes of [nested(LIMITS.jsonDepthMax + 2), Buffer.from("[".repeat(4 << 20))]) {
+      assert.throws(
+        () => scan(bytes),
+        new ServiceError("InvalidInput", { message: ERROR_TEXTS.unprocessableBody }),
+      );
+    }
+  });
+});
 
 describe("A string", () => {
   it("ends where JSON.parse ends it, for any byte at any position", () => {

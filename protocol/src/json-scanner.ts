@@ -1,4 +1,5 @@
 import { ERROR_TEXTS, ServiceError } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
 
 /**
  * Finds where JSON tokens end, byte by byte, as strictly as JSON.parse: no raw control characters,
@@ -94,15 +95,15 @@ export function scanWord(bytes: Uint8Array, at: number, word: Uint8Array): numbe
   return at + word.length;
 }
 
-/** The end of the object or array that begins at `at`. */
+/** The end of the object or array that begins at `at`. One that nests deeper than `LIMITS.jsonDepthMax` is invalid. */
 export function scanNested(bytes: Uint8Array, view: DataView, at: number): number {
-  // Bodies can nest deeper than the call stack; this stack holds the closing byte of each open value.
+  // The closing byte of each open value.
   const open: number[] = [];
   let next = at;
   for (;;) {
     const byte = bytes[next];
     if (byte === OBJECT || byte === ARRAY) {
-      open.push(byte + OPENING_TO_CLOSING);
+      if (open.push(byte + OPENING_TO_CLOSING) > LIMITS.jsonDepthMax) throw malformedJson();
       next = skipWhiteSpace(bytes, next + 1);
       if (bytes[next] !== open.at(-1)) {
         next = scanNameIn(open, bytes, view, next);

@@ -63,6 +63,8 @@ export const LIMITS = {
 
   /** Only the URL bounds the length of a filter; nesting is what costs. */
   filterDepthMax: 200,
+  /** Of objects and arrays in a member that is ignored; all others are flat. */
+  jsonDepthMax: 100,
   selectNamesMax: 252,
   /** More key ranges than any list of keys in a URL produces; beyond it a query reads wider ranges. */
   planReadsMax: 4096,

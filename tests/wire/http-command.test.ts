@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -125,6 +125,8 @@ describe("rowhouse", () => {
       server.signal("SIGTERM");
       assert.equal(await server.exited, 0);
       assert.equal(server.stderr, "");
+      // It names what is stored, which is nobody else's business.
+      assert.equal(statSync(log).mode & 0o777, 0o600);
       assert.match(readFileSync(log, "utf8"), /"path":"\/devstoreaccount1\/Tables","status":403/);
     });
   });

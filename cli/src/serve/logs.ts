@@ -29,7 +29,14 @@ const UNWRITTEN_BYTES_MAX = 1 << 20;
 function openLog(destination: string | number) {
   try {
     if (typeof destination === "string") makeFolder(dirname(destination));
-    return pino.destination({ dest: destination, sync: true, maxLength: UNWRITTEN_BYTES_MAX });
+    // Names of accounts, tables and keys are for this user alone. An existing file keeps its mode.
+    const mode = 0o600;
+    return pino.destination({
+      dest: destination,
+      sync: true,
+      mode,
+      maxLength: UNWRITTEN_BYTES_MAX,
+    });
   } catch (cause) {
     throw new Error(`Cannot write the --debug log: ${messageOf(cause)}`, { cause });
   }

@@ -40,4 +40,23 @@ describe("Opening a data folder", () => {
       rmSync(location, { recursive: true });
     });
   }
+
+  it("that goes away is not ready, for anybody, and says why in the log, once", async () => {
+    const location = mkdtempSync(join(tmpdir(), "rowhouse-"));
+    const logged: string[] = [];
+    const log = pino({}, { write: (line) => logged.push(line) });
+    const { engine, health } = await openEngine({ location, preparedStatements: true }, log);
+    rmSync(location, { recursive: true });
+    for (let i = 0; i < 2; i++) {
+      const { ready, detail } = await health();
+      assert.equal(ready, false);
+      assert.deepEqual(detail, {
+        engine: engine.name,
+        durability: "disk",
+        writes: "refused: the reason is in the log",
+      });
+    }
+    assert.equal(logged.filter((line) => line.includes(location)).length, 1);
+    await engine.close();
+  });
 });

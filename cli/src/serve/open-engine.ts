@@ -52,21 +52,43 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   const engine = await openLmdbEngine({ path });
   warnOfVersionsAhead(engine, log);
   warnOfLongFreeList(engine, log);
+  const trouble = new TroubleLog(log);
   return {
     engine,
     health() {
       const refusal = engine.refusal();
+      trouble.report(refusal?.reason);
       // With a full disk the server still serves reads, and deletes that make room, so it stays in service.
       return {
         ready: !refusal?.untilRestart,
         detail: {
           engine: engine.name,
           durability: "disk",
-          ...(refusal && { writes: `refused: ${refusal.reason}` }),
+          ...(refusal && { writes: `refused: ${SEE_LOG}` }),
         },
       };
     },
   };
+}
+
+/** Anybody may ask for `/readyz`, and reasons name folders and hosts. */
+const SEE_LOG = "the reason is in the log";
+
+/** Logs why the engine cannot serve, whenever the reason changes. */
+class TroubleLog {
+  readonly #log: Logger;
+  #reason: string | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  report(reason: string | undefined): void {
+    if (reason === this.#reason) return;
+    this.#reason = reason;
+    if (reason === undefined) this.#log.info("the engine serves again");
+    else this.#log.error({ reason }, "the engine does not serve everything");
+  }
 }
 
 /** Versions are reserved less than a second ahead, so more than this means a wrong clock. */
@@ -115,11 +137,20 @@ async function openPostgres(
   });
   const { durability } = engine;
   log.info({ engine: engine.name, durability: durability.class }, durability.detail);
+  const trouble = new TroubleLog(log);
   return {
     engine,
     async health() {
       const { ready, durabilityClass, detail } = await engine.health();
-      return { ready, detail: { engine: engine.name, durability: durabilityClass, detail } };
+      trouble.report(ready ? undefined : detail);
+      return {
+        ready,
+        detail: {
+          engine: engine.name,
+          durability: durabilityClass,
+          detail: ready ? detail : SEE_LOG,
+        },
+      };
     },
   };
 }

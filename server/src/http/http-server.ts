@@ -60,6 +60,7 @@ export class HttpServer {
   readonly #fastLane: FastLane | undefined;
   readonly #options: HttpServerOptions;
   readonly #lingering: LingeringCloses;
+  readonly #memory: PeerMemory;
   /** All connections that node:http has. */
   readonly #sockets = new Set<Socket>();
   /** Those of them that have not sent a request yet, so that none can be in flight. */
@@ -69,6 +70,7 @@ export class HttpServer {
     this.#options = options;
     const { onError, lingering = new LingeringCloses(), memory = new PeerMemory() } = options;
     this.#lingering = lingering;
+    this.#memory = memory;
     const listener = nodeListener({ handle, lingering, memory, onError });
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
@@ -139,14 +141,18 @@ export class HttpServer {
     this.#http.setSecureContext(tls);
   }
 
-  /** Refuses new connections, lets requests in flight end, then cuts the remaining connections. */
+  /** Refuses new connections, lets requests in flight end except slow uploads, then cuts the remaining connections. */
   async close(): Promise<void> {
     const http = this.#http;
     const closed = new Promise<void>((resolve) => this.#listening.close(() => resolve()));
     this.#lingering.close();
     this.#fastLane?.close();
-    // Connections become idle one by one as their answers go out, and no event reports it.
-    const idle = setInterval(() => http.closeIdleConnections(), IDLE_LOOK_MS);
+    // Connections become idle one by one as their answers go out, and no event reports it. An upload that trickles
+    // would not end in time anyway.
+    const idle = setInterval(() => {
+      http.closeIdleConnections();
+      this.#memory.cutSlowBodies();
+    }, IDLE_LOOK_MS);
     const cut = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy();
       this.#fastLane?.destroy();

@@ -153,6 +153,17 @@ describe("Memory that clients make a server hold", () => {
     });
   }
 
+  it("is left to quick senders of a server that closes, and taken from slow ones at once", () => {
+    const { memory, cut, sender, pass } = room();
+    sender("slow", "1", 100);
+    const quick = sender("quick", "2", 100);
+    pass(3, () => quick.moved(100_000));
+    sender("new", "3", 100);
+    memory.cutSlowBodies();
+    assert.deepEqual(cut, ["slow@1"]);
+    assert.equal(memory.bytes, 200);
+  });
+
   it("does not count the time that the server itself takes", () => {
     const { cut, sender, pass } = room();
     const holding = sender("a", "1", 100);

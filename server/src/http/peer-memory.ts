@@ -141,6 +141,13 @@ export class PeerMemory {
     return new ServiceError("ServerBusy");
   }
 
+  /** Cuts every connection whose body has been waited for and is slow: for a server that closes. */
+  cutSlowBodies(): void {
+    for (const holding of this.#holdings) {
+      if (holding.waitsFor === "body" && holding.isSlow) holding.cut();
+    }
+  }
+
   /** Measures how fast every connection is, twice a second, and cuts those below the minimum. */
   sweep(): void {
     this.#slowest = undefined;
