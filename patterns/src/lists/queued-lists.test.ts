@@ -8,6 +8,7 @@ import { indexLifeCycle } from "../index-life-cycle.ts";
 import { indexRepairs } from "../index-repairs.ts";
 import { repairIndex, type VerifyProgress, verifyIndex } from "../index-scrub.ts";
 import { controlledIndexes } from "../index-states.ts";
+import { LEASE_MS } from "../indexes/control.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
 import type { Clock } from "../store/clock.ts";
@@ -253,6 +254,8 @@ describe("lists maintained by a worker", () => {
     for (const name of NAMES) {
       const cycle = indexLifeCycle(db, Employee, name);
       await cycle.disable();
+      // Until then a client may use the state it has read when it provisioned the table.
+      await db.clock.sleep(LEASE_MS);
       await assert.rejects(db.open(Employee).by[name].get({ lastName: "Jones" }), {
         code: "index-not-readable",
       });

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import type { Engine, KeyRange, ScanEnd, Visit } from "../engine/engine.ts";
+import {
+  COMMIT_KEYS_MAX,
+  type Engine,
+  type KeyRange,
+  type ScanEnd,
+  type Visit,
+} from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { blobPartition } from "./blob-keys.ts";
 import { type BlobPage, type BlobPageRequest, readBlobPage } from "./blob-page.ts";
@@ -130,12 +136,15 @@ async function fill(
 ): Promise<void> {
   const record = kind === "committed" ? { blob: BLOB } : { draft: { id: "d", blockIdBytes: 1 } };
   const value = encodeRecord(record);
-  await engine.commit({
-    version: engine.nextVersion(),
-    checks: [],
-    puts: names.map((name) => ({ key: { partition, sort: Buffer.from(name) }, value })),
-    deletes: [],
-  });
+  for (let at = 0; at < names.length; at += COMMIT_KEYS_MAX) {
+    const some = names.slice(at, at + COMMIT_KEYS_MAX);
+    await engine.commit({
+      version: engine.nextVersion(),
+      checks: [],
+      puts: some.map((name) => ({ key: { partition, sort: Buffer.from(name) }, value })),
+      deletes: [],
+    });
+  }
 }
 
 function page(engine: Engine, asked: Partial<BlobPageRequest>): Promise<BlobPage> {

@@ -168,13 +168,13 @@ describe("A blob that changes between two reads of a request", () => {
     engine.before({ scan: await draftId() }, async () => {
       throw new EngineError("Corrupt", "A page is damaged.");
     });
-    await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
+    await lab.refused("500 StoredDataDamaged", "PUT", "/docs/a?comp=blocklist", { body: LIST });
   });
 
   it("is reported as corrupt if its content is lost, until it is replaced", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     await lose(await rowKey());
-    await lab.refused("500 InternalError", "GET", "/docs/a");
+    await lab.refused("500 StoredDataDamaged", "GET", "/docs/a");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
     assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
   });
@@ -183,10 +183,10 @@ describe("A blob that changes between two reads of a request", () => {
     await putBlocks();
     await lose(draftHeadKey(await draftId()));
     const block = "/docs/a?comp=block&blockid=CCCC";
-    await lab.refused("500 InternalError", "PUT", block, { body: SMALL });
-    await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
+    await lab.refused("500 StoredDataDamaged", "PUT", block, { body: SMALL });
+    await lab.refused("500 StoredDataDamaged", "PUT", "/docs/a?comp=blocklist", { body: LIST });
     const lists = "/docs/a?comp=blocklist&blocklisttype=all";
-    await lab.refused("500 InternalError", "GET", lists);
+    await lab.refused("500 StoredDataDamaged", "GET", lists);
     // Replacing the blob needs nothing of the draft.
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     await lab.must("PUT", block, { body: OTHER });

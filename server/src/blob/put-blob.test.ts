@@ -250,7 +250,7 @@ describe("Put Blob", () => {
       [{ ...BLOCK, "x-ms-immutability-policy-mode": "Unlocked" }, "501 NotImplemented"],
       [{ ...BLOCK, "x-ms-legal-hold": "true" }, "501 NotImplemented"],
       [{ ...BLOCK, "x-ms-blob-content-length": "512" }, "400 InvalidHeaderValue"],
-      [{ ...BLOCK, "x-ms-access-tier": "Archive" }, "400 InvalidHeaderValue"],
+      [{ ...BLOCK, "x-ms-access-tier": "Frozen" }, "400 InvalidHeaderValue"],
       [{ ...BLOCK, "x-ms-lease-id": "none" }, "400 InvalidHeaderValue"],
       [{ ...BLOCK, "x-ms-meta-1a": "x" }, "400 InvalidMetadata"],
       [{ ...BLOCK, "x-ms-meta-a": "x".repeat(9000) }, "400 MetadataTooLarge"],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { Engine } from "../engine/engine.ts";
+import { COMMIT_KEYS_MAX, type Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { MessageCounter } from "./message-counter.ts";
 import { readyKey } from "./message-keys.ts";
@@ -133,7 +133,10 @@ async function filled(
     key: readyKey(partition, { visibleAt: 0, sequence, expiresAt, id }),
     value: new Uint8Array(0),
   }));
-  await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+  while (puts.length > 0) {
+    const some = puts.splice(0, COMMIT_KEYS_MAX);
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts: some, deletes: [] });
+  }
   return {
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
