@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { EngineError } from "../engine.ts";
 import type { PostgresConfig, TlsMode } from "./config.ts";
 import { openPostgresEngine } from "./postgres-engine.ts";
+import { FORMAT } from "./schema.ts";
 import { selfSignedCertificate } from "./test-certificate.ts";
 import { Relay } from "./test-relay.ts";
 import { LocalServer } from "./test-server.ts";
@@ -201,9 +202,9 @@ describe("A connection to PostgreSQL", () => {
     await grant();
     const format = (value: string) =>
       server.runIn("store", `UPDATE rh_kv SET val = '${value}' WHERE pk = '' AND sk = 'schema'`);
-    await format("2");
-    await assertRefused(open("verify-full"), /format 2/);
-    await format("1");
+    await format(String(FORMAT + 1));
+    await assertRefused(open("verify-full"), new RegExp(`format ${FORMAT + 1}`));
+    await format(String(FORMAT));
   });
 
   async function assertRefused(opening: Promise<{ close(): Promise<void> }>, message: RegExp) {
