@@ -34,6 +34,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "protocol/src",
     "server/src/xml",
     "server/src/engine/engine.ts",
+    "server/src/engine/time-slice.ts",
     "server/src/awaitable.ts",
     "server/src/byte-slab.ts",
   ],

@@ -1,10 +1,17 @@
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
-import type { Caller, WireRequest } from "../wire/operation.ts";
+import {
+  type Listing,
+  listingOf,
+  printEntries,
+  printListing,
+  printMetadata,
+  REPEATED,
+} from "../wire/listing.ts";
+import type { Caller } from "../wire/operation.ts";
 import { invalidParameter } from "../wire/query-parameters.ts";
 import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { findForCaller } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
-import { type BlobPage, type BlobPageEntry, readBlobPage } from "./blob-page.ts";
+import { type BlobPageEntry, readBlobPage } from "./blob-page.ts";
 import type { CommittedBlob, CopyFacts } from "./blob-record.ts";
 import { printLease } from "./print-lease.ts";
 import { etagOf, lastModifiedOf, printTime } from "./validators.ts";
@@ -14,11 +21,15 @@ interface ListBlobsInput extends Listing {
   readonly container: string;
   readonly delimiter: string;
   readonly from: Uint8Array;
+  readonly arrivedAt: number;
 }
 
 interface ListBlobsOutput {
-  readonly page: BlobPage;
-  readonly input: ListBlobsInput;
+  readonly container: string;
+  /** XML. */
+  readonly entries: string;
+  /** UTF-8 of the next name; undefined on the last page. */
+  readonly next: Uint8Array | undefined;
 }
 
 /** Accepted values of `include`. The first three have an effect; there is nothing to include for the others. */
@@ -59,6 +70,7 @@ export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
       container: containerNameOf(request),
       delimiter: query.get("delimiter") ?? "",
       from: Buffer.compare(marked, least) > 0 ? marked : least,
+      arrivedAt: request.arrivedAt,
     };
   },
 
@@ -70,16 +82,17 @@ export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
       partition: blobs.partition(input.account, container),
       withUncommitted: input.includes.has("uncommittedblobs"),
     });
-    return { page, input };
+    const entries = await printEntries(page.entries, (entry) => printEntry(entry, input));
+    return { container: input.container, entries, next: page.next };
   },
 
-  encode({ page, input }, request) {
+  encode({ container, entries, next }, request) {
     const document = printListing(request, {
-      attributes: [["ContainerName", input.container]],
+      attributes: [["ContainerName", container]],
       repeated: [...REPEATED, ["Delimiter", "delimiter"]],
       element: "Blobs",
-      entries: page.entries.map((entry) => printEntry(entry, input, request)).join(""),
-      nextMarker: page.next === undefined ? "" : encodeMarker(page.next),
+      entries,
+      nextMarker: next === undefined ? "" : encodeMarker(next),
     });
     return xmlResponse(200, document);
   },
@@ -102,7 +115,7 @@ function decodeMarker(marker: string): Uint8Array {
   throw invalidParameter("marker", marker, "It is not a marker of this service.");
 }
 
-function printEntry(entry: BlobPageEntry, { includes }: Listing, request: WireRequest): string {
+function printEntry(entry: BlobPageEntry, { includes, arrivedAt }: ListBlobsInput): string {
   if ("commonPrefix" in entry) {
     return printElement("BlobPrefix", printName(entry.commonPrefix));
   }
@@ -111,7 +124,7 @@ function printEntry(entry: BlobPageEntry, { includes }: Listing, request: WireRe
   return printElement(
     "Blob",
     printName(entry.name) +
-      printElement("Properties", printProperties(blob, includes.has("copy"), request.arrivedAt)) +
+      printElement("Properties", printProperties(blob, includes.has("copy"), arrivedAt)) +
       (includes.has("metadata") ? printMetadata(blob.metadata) : ""),
   );
 }

@@ -1,26 +1,40 @@
 import type { Named } from "../catalog/catalog.ts";
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
+import {
+  type Listing,
+  listingOf,
+  printEntries,
+  printListing,
+  printMetadata,
+  REPEATED,
+} from "../wire/listing.ts";
 import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { type BlobOperation, LOG_CONTAINER } from "./blob-operation.ts";
 import type { ContainerValue } from "./container-value.ts";
 import { printLease } from "./print-lease.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
 
+interface ListContainersInput extends Listing {
+  readonly arrivedAt: number;
+}
+
 interface ListContainersOutput {
-  readonly containers: readonly Named<ContainerValue>[];
+  /** XML. */
+  readonly entries: string;
   readonly next: string | undefined;
-  readonly withMetadata: boolean;
 }
 
 /** List Containers: a page of names in ascending order. The marker is the name that comes next. */
-export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
+export const listContainers: BlobOperation<ListContainersInput, ListContainersOutput> = {
   name: "ListContainers",
   route: { method: "GET", resource: "account", comp: "list" },
   access: { resourceType: "s", accountSas: ["l"], serviceSas: [], bearer: "read" },
   // There are no deleted containers, so including them adds nothing.
-  decode: (request) => listingOf(request, ["metadata", "deleted", "system"]),
+  decode: (request) => ({
+    ...listingOf(request, ["metadata", "deleted", "system"]),
+    arrivedAt: request.arrivedAt,
+  }),
 
-  async run({ catalog }, { account, prefix, marker, max, includes }) {
+  async run({ catalog }, { account, prefix, marker, max, includes, arrivedAt }) {
     const withSystem = includes.has("system");
     const { names, next } = await catalog.page(account, {
       prefix,
@@ -28,13 +42,12 @@ export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
       max,
       shows: (name) => withSystem || name !== LOG_CONTAINER,
     });
-    return { containers: names, next, withMetadata: includes.has("metadata") };
+    const withMetadata = includes.has("metadata");
+    const print = (each: Named<ContainerValue>) => printContainer(each, withMetadata, arrivedAt);
+    return { entries: await printEntries(names, print), next };
   },
 
-  encode({ containers, next, withMetadata }, request) {
-    const entries = containers
-      .map((container) => printContainer(container, withMetadata, request.arrivedAt))
-      .join("");
+  encode({ entries, next }, request) {
     const page = { repeated: REPEATED, element: "Containers", entries, nextMarker: next ?? "" };
     return xmlResponse(200, printListing(request, page));
   },

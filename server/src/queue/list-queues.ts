@@ -1,13 +1,20 @@
 import type { Named } from "../catalog/catalog.ts";
-import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../wire/listing.ts";
+import {
+  type Listing,
+  listingOf,
+  printEntries,
+  printListing,
+  printMetadata,
+  REPEATED,
+} from "../wire/listing.ts";
 import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import type { QueueValue } from "./message-store.ts";
 import type { QueueOperation } from "./queue-operation.ts";
 
 interface ListQueuesOutput {
-  readonly queues: readonly Named<QueueValue>[];
+  /** XML. */
+  readonly entries: string;
   readonly next: string | undefined;
-  readonly withMetadata: boolean;
 }
 
 /**
@@ -22,11 +29,11 @@ export const listQueues: QueueOperation<Listing, ListQueuesOutput> = {
 
   async run({ catalog }, { account, prefix, marker, max, includes }) {
     const { names, next } = await catalog.page(account, { prefix, from: marker, max });
-    return { queues: names, next, withMetadata: includes.has("metadata") };
+    const withMetadata = includes.has("metadata");
+    return { entries: await printEntries(names, (name) => printQueue(name, withMetadata)), next };
   },
 
-  encode({ queues, next, withMetadata }, request) {
-    const entries = queues.map((queue) => printQueue(queue, withMetadata)).join("");
+  encode({ entries, next }, request) {
     const page = { repeated: REPEATED, element: "Queues", entries, nextMarker: next ?? "" };
     return xmlResponse(200, printListing(request, page));
   },

@@ -1,4 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { TimeSlice } from "../engine/time-slice.ts";
 import { escapeAttribute, printDocument, printElement, printLeaf } from "../xml/print-xml.ts";
 import type { Metadata } from "./metadata.ts";
 import type { RequestHead, WireRequest } from "./operation.ts";
@@ -68,6 +69,23 @@ export const REPEATED = [
   ["Marker", "marker"],
   ["MaxResults", "maxresults"],
 ] as const;
+
+/**
+ * Each entry printed, joined. A whole page takes tens of milliseconds, so it yields to the event loop as scans do;
+ * that is why operations print their entries in `run`.
+ */
+export async function printEntries<Entry>(
+  entries: readonly Entry[],
+  print: (entry: Entry) => string,
+): Promise<string> {
+  const slice = new TimeSlice();
+  let printed = "";
+  for (const entry of entries) {
+    printed += print(entry);
+    if (slice.isSpent()) await slice.nextTurn();
+  }
+  return printed;
+}
 
 export function printListing({ query, baseUrl }: RequestHead, page: PrintedPage): string {
   const attributes = [["ServiceEndpoint", `${baseUrl}/`] as const, ...(page.attributes ?? [])]
