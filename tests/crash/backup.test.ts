@@ -92,7 +92,7 @@ describe(`A backup of a folder that is being written to (seed ${seed}, CRASH_SEE
       const target = join(folder, "backup");
       const part = `${target}.part`;
       const stopped = await stopBackup(data, target, "SIGINT");
-      assert.match(stopped.stderr, /interrupted by SIGINT; the partial backup was removed/);
+      assert.match(stopped.stderr, /interrupted by SIGINT; the partial copy was removed/);
       assert.equal(existsSync(part), false);
       await stopBackup(data, target, "SIGKILL");
       assert.equal(existsSync(part), true);
