@@ -9,7 +9,7 @@ export class BlobModel {
 
   putBlob(name: string, type: ModelBlob["type"], content: Buffer, use: Use): string {
     const blob = this.blobs.get(name);
-    const refusal = conditionsOf(blob, use, true) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, true);
     if (refusal) return refusal;
     this.#write(name, { type, content, committed: [], metadata: use.metadata, blocks: 0 }, use);
     this.drafts.delete(name);
@@ -33,7 +33,7 @@ export class BlobModel {
   putBlockList(name: string, choices: readonly (readonly [from: string, id: string])[], use: Use) {
     const blob = this.blobs.get(name);
     if (blob && blob.type !== "BlockBlob") return "409 InvalidBlobType";
-    const refusal = conditionsOf(blob, use, true) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, true);
     if (refusal) return refusal;
     const uncommitted = this.drafts.get(name)?.blocks ?? new Map<string, Buffer>();
     const committed = new Map(blob?.committed);
@@ -62,7 +62,7 @@ export class BlobModel {
     const blob = this.blobs.get(name);
     if (!blob) return "404 BlobNotFound";
     if (blob.type !== "AppendBlob") return "409 InvalidBlobType";
-    const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, false);
     if (refusal) return refusal;
     if (blob.sealed) return "409 BlobIsSealed";
     if (position !== undefined && position !== blob.content.length) {
@@ -81,7 +81,7 @@ export class BlobModel {
     const blob = this.blobs.get(name);
     if (!blob) return "404 BlobNotFound";
     if (blob.type !== "AppendBlob") return "409 InvalidBlobType";
-    const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, false);
     if (refusal) return refusal;
     blob.sealed = true;
     if (stateOf(blob.lease, use.now) !== "leased") blob.lease = undefined;
@@ -91,7 +91,7 @@ export class BlobModel {
   setMetadata(name: string, use: Use): string {
     const blob = this.blobs.get(name);
     if (!blob) return "404 BlobNotFound";
-    const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, false);
     if (refusal) return refusal;
     this.#write(name, { ...blob, metadata: use.metadata }, use);
     return "200";
@@ -100,7 +100,7 @@ export class BlobModel {
   delete(name: string, use: Use): string {
     const blob = this.blobs.get(name);
     if (!blob && !this.drafts.has(name)) return "404 BlobNotFound";
-    const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, false);
     if (refusal) return refusal;
     this.blobs.delete(name);
     this.drafts.delete(name);
@@ -112,13 +112,13 @@ export class BlobModel {
     if (!source) return "404 BlobNotFound";
     const blob = this.blobs.get(to);
     if (blob && blob.type !== source.type) return "409 InvalidBlobType";
-    const refusal = conditionsOf(blob, use, true) ?? leaseOf(blob, use);
+    const refusal = refusalOf(blob, use, true);
     if (refusal) return refusal;
     if (blob && stateOf(blob.lease, use.now) === "leased" && blob.lease!.endsAt !== undefined) {
       return "412 InfiniteLeaseDurationRequired";
     }
     const metadata = use.metadata === "" ? source.metadata : use.metadata;
-    this.#write(to, { ...source, metadata, sealed: false }, use, blob);
+    this.#write(to, { ...source, metadata }, use, blob);
     this.drafts.delete(to);
     return "202";
   }
@@ -181,6 +181,13 @@ export interface Use {
   readonly leaseId: string | undefined;
   /** The version that If-Match names, or "absent" if the blob must not exist. */
   readonly condition: number | "absent" | undefined;
+}
+
+/** The lease comes first; whoever holds it may replace a blob that must not exist. */
+function refusalOf(blob: ModelBlob | undefined, use: Use, creates: boolean): string | undefined {
+  const isHeld = use.leaseId !== undefined && stateOf(blob?.lease, use.now) === "leased";
+  const isWaived = isHeld && creates && use.condition === "absent";
+  return leaseOf(blob, use) ?? (isWaived ? undefined : conditionsOf(blob, use, creates));
 }
 
 function conditionsOf(
