@@ -307,4 +307,15 @@ describe("a spread", () => {
     });
     await loseEveryAnswer(grow, { before, check: readable });
   });
+
+  it("refuses a table of its own, which plain JavaScript could pass", () => {
+    const options = {
+      fields: { site: f.string(), at: f.date() },
+      stream: [k.str("site")],
+      at: "at",
+      buckets: 4,
+      table: "Other",
+    } as const;
+    assert.throws(() => spread("Accesses", options), { code: "invalid-definition" });
+  });
 });

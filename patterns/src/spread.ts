@@ -74,6 +74,8 @@ export function spread<
 >(name: string, options: SpreadOptions<F, S, At>): Openable<Spread<Infer<F>, S, At>> {
   const { buckets } = options;
   assertSome(name, { buckets }, definitionRefused, BUCKETS_MAX);
+  // In plain JavaScript; it would be ignored.
+  if ("table" in options) throw definitionRefused(name, "table", "its table is named as it is");
   const stream: KeyDeclaration = options.stream;
   const definition: AnyEntity = entity(name, {
     version: 1,

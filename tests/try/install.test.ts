@@ -75,6 +75,19 @@ describe("The package @rowhouse/patterns", () => {
     assert.deepEqual(filesNaming(root, join(project.path, "node_modules/@rowhouse")), []);
   });
 
+  it("works by require where ES modules cannot be required, as in Jest on Node 20", async () => {
+    const common = program
+      .replace(/import (\{.*?\}) from (".*?");/g, "const $1 = require($2);")
+      .replace("const db =", "(async () => { const db =");
+    project.write("program.cjs", `${common} })();`);
+    // Without the condition and the feature, Node is as such a test runner.
+    const { stdout } = await project.run("node", [
+      "--no-experimental-require-module",
+      "program.cjs",
+    ]);
+    assert.equal(stdout, "Ada\n");
+  });
+
   it("is installed by one tarball and works by import", async () => {
     project.write("program.mjs", program);
     assert.equal((await project.run("node", ["program.mjs"])).stdout, "Ada\n");

@@ -8,6 +8,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { build } from "esbuild";
 import { bundleCommonJs, bundleModules, inRoot } from "./bundle.ts";
 import { manifestOf, root } from "./manifests.ts";
 import { notices } from "./notices.ts";
@@ -20,7 +21,7 @@ import { run } from "./run.ts";
  */
 export async function packPackages(folder: string): Promise<readonly PackedPackage[]> {
   mkdirSync(folder, { recursive: true });
-  const stages = [await stageRowhouse(folder), stagePatterns(folder)];
+  const stages = [await stageRowhouse(folder), await stagePatterns(folder)];
   return stages.map((staged) => ({ ...staged, tarball: pack(staged.stage, folder) }));
 }
 
@@ -95,7 +96,7 @@ function declarationsOf(entry: string, stage: string): string {
  * Its own manifest says what is packed; the manual is added. It is compiled where it is packed: the package's own
  * `dist` may be in use, and source maps name the sources by paths relative to them.
  */
-function stagePatterns(folder: string): StagedPackage {
+async function stagePatterns(folder: string): Promise<StagedPackage> {
   const stage = emptied(join(folder, "stage", "patterns"));
   const { private: _, scripts: __, ...manifest } = manifestOf("patterns");
   const files = manifest.files as readonly string[];
@@ -112,8 +113,46 @@ function stagePatterns(folder: string): StagedPackage {
   );
   run(process.execPath, [inRoot("node_modules/typescript/bin/tsc"), "--project", stage]);
   copyPages(stage, manualPages());
-  writeManifest(stage, { ...manifest, files: [...files, "docs"] });
+  await addCommonJs(join(stage, "dist"));
+  const exports = withCommonJs(manifest.exports as Readonly<Record<string, Entry | string>>);
+  writeManifest(stage, { ...manifest, exports, files: [...files, "docs"] });
   return { stage, included: [] };
+}
+
+/** The same modules for test runners that cannot `require` ES modules, such as Jest. */
+async function addCommonJs(dist: string): Promise<void> {
+  const common = join(dist, "cjs");
+  const files = readdirSync(dist, { recursive: true, encoding: "utf8" });
+  await build({
+    entryPoints: files.filter((file) => file.endsWith(".js")).map((file) => join(dist, file)),
+    outdir: common,
+    outbase: dist,
+    format: "cjs",
+    platform: "node",
+    target: "node20.19",
+    logLevel: "warning",
+  });
+  for (const file of files.filter((file) => file.endsWith(".d.ts")))
+    cpSync(join(dist, file), join(common, file));
+  writeManifest(common, { type: "commonjs" });
+}
+
+interface Entry {
+  readonly types: string;
+  readonly default: string;
+}
+
+/** Node finds the ES modules by `import` and `require` alike (`module-sync`), so a program has one copy of them. */
+function withCommonJs(exports: Readonly<Record<string, Entry | string>>): object {
+  const entries = Object.entries(exports).map(([name, entry]) => {
+    if (typeof entry === "string") return [name, entry];
+    const { types, default: module, ...others } = entry;
+    const common = (path: string) => path.replace("./dist/", "./dist/cjs/");
+    const esm = { types, default: module };
+    const require = { types: common(types), default: common(module) };
+    return [name, { ...others, "module-sync": esm, import: esm, require, default: module }];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** The manual travels with the packages, at its own paths, so that its links lead somewhere. */
