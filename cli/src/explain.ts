@@ -2,6 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { KEPT_NOTE } from "@rowhouse/server/insight/advice/print-advice";
 import { type QueryRemedy, readingOf, remedyOfQuery } from "@rowhouse/server/insight/query-remedy";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
@@ -67,6 +68,7 @@ function describePlan(plan: Plan, remedy: QueryRemedy): string[] {
   if (remedy) {
     lines.push(`better    ${remedy.advice}`, `pattern   ${remedy.pattern}`);
     for (const key of remedy.layout) lines.push(`          ${key}`);
+    if (remedy.kept) lines.push(`or        ${remedy.kept}`, `          ${KEPT_NOTE}`);
   } else lines.push("better    none: the keys answer this query");
   return lines;
 }

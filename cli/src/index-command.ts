@@ -1,7 +1,15 @@
+import {
+  type IndexSuggestion,
+  type IndexUses,
+  suggestIndexes,
+  usesOf,
+} from "@rowhouse/server/insight/advice/suggest-indexes";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { CheckedPiece } from "@rowhouse/server/table/indexes/index-check";
+import type { DryRun } from "@rowhouse/server/table/indexes/index-dry-run";
 import type { ShownIndex } from "@rowhouse/server/table/indexes/index-json";
 import type { Command } from "commander";
+import { linesOf } from "./advise.ts";
 import { fetchSigned, messageIn } from "./explain-request.ts";
 import type { TableRequest } from "./move/table-endpoint.ts";
 
@@ -34,6 +42,30 @@ export function addIndexCommand(program: Command): void {
     .action(async (name: string, { against, table, key, rate, fast }: Declared) => {
       const declaration = { table, key, ...(fast ? { rate: 0 } : rate && { rate: Number(rate) }) };
       print(describe(await ask<ShownIndex>(against, "PUT", name, "", declaration)));
+    });
+
+  withServer(index.command("dry-run"))
+    .description("show what an index would be: values, skew, bytes, build time; changes nothing")
+    .requiredOption("-t, --table <name>", "the table to index; required")
+    .requiredOption("-k, --key <parts>", "as for create; required")
+    .option("--record <file>", "a file of serve --record: count the queries that would use it")
+    .action(async ({ against, table, key, record }: Declared & { readonly record?: string }) => {
+      const body = { table, key };
+      const result = await ask<DryRun>(against, "POST", "", "comp=dryrun", body);
+      print(describeDryRun(table, result));
+      if (record) print(describeUses(usesOf(linesOf(record, process.stderr), table, result.key)));
+    });
+
+  index
+    .command("suggest <recording>")
+    .description("rank the indexes that recorded queries would use, by what they save and cost")
+    .action((recording: string) => {
+      const suggestions = suggestIndexes(linesOf(recording, process.stderr));
+      print(
+        suggestions.length === 0
+          ? "No recorded query would use an index."
+          : terminalText(suggestions.map(describeSuggestion)).trimEnd(),
+      );
     });
 
   withServer(index.command("list"))
@@ -116,6 +148,34 @@ async function check(against: string, name: string, comp: string): Promise<boole
   if (wrong > 0)
     print(comp === "repair" ? "All of it is mended." : "Mend it with: rowhouse index repair");
   return wrong > 0;
+}
+
+function describeDryRun(table: string, result: DryRun): string {
+  const { key, entities, isWhole, entries, otherTypes, values, commonest } = result;
+  const share = commonest ? Math.round((100 * commonest.entries) / entries) : 0;
+  const lines = [
+    `${table} by ${key}, from ${isWhole ? "all" : "the first"} ${entities} entities:`,
+    `  ${entries} would have an entry of about ${result.entryBytes} bytes; ${otherTypes} hold a value of another type`,
+    `  ${values} different values, ${(entries / Math.max(1, values)).toFixed(1)} entries each`,
+  ];
+  if (commonest) lines.push(`  the commonest, ${commonest.value}, is ${share} % of them`);
+  lines.push(
+    `  built in about ${result.buildSeconds} s at the usual rate; each write that changes it costs up to 21 µs more`,
+  );
+  if (share > 40) {
+    lines.push("  skewed: for the commonest value a scan is as good");
+  } else if (values === 1) lines.push("  unselective: all entries have the same value");
+  return terminalText(lines).trimEnd();
+}
+
+function describeUses({ shapes, used }: IndexUses): string {
+  return `  ${used} of ${shapes} recorded shapes of queries of this table would use it`;
+}
+
+function describeSuggestion(suggestion: IndexSuggestion): string {
+  const { table, key, queries, read, returned, writes, savedMicros, costMicros } = suggestion;
+  const verdict = suggestion.refusal ? `no: ${suggestion.refusal}` : "yes";
+  return `${table} --key ${key}  ${verdict}; ${queries} queries read ${read} to return ${returned} (would save ${savedMicros} µs), ${writes} writes (would cost ${costMicros} µs at most)`;
 }
 
 function describe({ name, table, key, state, progress }: ShownIndex): string {

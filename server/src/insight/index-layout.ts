@@ -1,6 +1,7 @@
 import { printFilter } from "@rowhouse/protocol/filter-printer";
 import type { ComparisonNode, FilterNode, Literal } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { INDEX_PARTS_MAX } from "../query/indexes/index-definition.ts";
 import type { Remedy } from "./remedy.ts";
 
 /** The conditions that every match of a filter meets and no key answers, sorted by their use for an index. */
@@ -74,7 +75,24 @@ function tableByColumns(table: string, { equal, range, rest }: Wanted): Remedy {
       ...escapes(equal),
       ...filters(rest),
     ],
+    kept: keptIndex(index, table, columns, false),
   };
+}
+
+/** Undefined where the key would have to name what no index can be sorted by. */
+function keptIndex(
+  index: string,
+  table: string,
+  columns: readonly ComparisonNode[],
+  isLocal: boolean,
+): string | undefined {
+  const sortable = columns.slice(0, INDEX_PARTS_MAX - (isLocal ? 1 : 0));
+  if (sortable.some(({ property }) => property === "PartitionKey" || property === "RowKey")) {
+    return undefined;
+  }
+  const parts = sortable.map(({ property, literal }) => `${property}:${literal.type.slice(4)}`);
+  const key = (isLocal ? ["PartitionKey", ...parts] : parts).join(",");
+  return `rowhouse index create ${index} --table ${table} --key ${key}`;
 }
 
 /** The same inside a partition, where a transaction keeps entity and index consistent. */
@@ -85,12 +103,17 @@ export function indexInPartition(table: string, filter: FilterNode): Remedy | un
   if (first !== undefined) {
     const rows = new RowOrder(`${first.property.toLowerCase()}_`, equal, range);
     const named = columns.map(({ property }) => property).join(" and ");
-    return siblings("each entity", `with ${named} in its row key`, [
+    const remedy = siblings("each entity", `with ${named} in its row key`, [
       `${table}: PartitionKey unchanged, RowKey = ${rows.key("<RowKey>")}`,
       `query: PartitionKey eq '<PartitionKey>'${rows.condition()}`,
       ...escapes(equal),
       ...filters(rest),
     ]);
+    const index = tableName(
+      table,
+      `By${columns.map(({ property }) => capital(property)).join("And")}`,
+    );
+    return { ...remedy, kept: keptIndex(index, table, columns, true) };
   }
   if (timestamps) {
     return {

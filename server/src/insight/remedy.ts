@@ -6,4 +6,9 @@ export interface Remedy {
   readonly advice: string;
   /** Keys written out for this table; empty when no key changes. */
   readonly layout: readonly string[];
+  /**
+   * The command that makes this server keep an index instead; absent where none would help. The design above works in the
+   * cloud too; an index that the server keeps has to be detached, as a table, before it can move there.
+   */
+  readonly kept?: string | undefined;
 }

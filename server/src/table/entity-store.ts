@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import { type Attempt, Contention, LOST } from "../engine/contention.ts";
+import { Contention, LOST } from "../engine/contention.ts";
 import type { AtomicWrite, Check, Engine, Entry, Key, Premise, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordOf, recordTimestamp } from "./entity-record.ts";
@@ -142,22 +142,9 @@ export class EntityStore {
     if (mutations.length > 1 || first.kind !== "merge" || isExact(first)) {
       return this.#contention.settle(partition, attempt);
     }
-    return this.#commitMerge(account, name, first, `${partition}/${first.rowKey}`, attempt);
-  }
-
-  async #commitMerge(
-    account: string,
-    name: string,
-    mutation: Mutation,
-    turn: string,
-    attempt: Attempt<CommitOutcome>,
-  ): Promise<CommitOutcome> {
-    let outcome: CommitOutcome | "indexed" | typeof LOST = "indexed";
-    if (this.#engine.update) {
-      do outcome = await this.#merge(account, name, mutation);
-      while (outcome === LOST);
-    }
-    return outcome === "indexed" ? this.#contention.inTurn(turn, attempt) : outcome;
+    const turn = `${partition}/${first.rowKey}`;
+    if (!this.#engine.update) return this.#contention.inTurn(turn, attempt);
+    return this.#merge(account, name, first, () => this.#contention.inTurn(turn, attempt));
   }
 
   /**
@@ -168,24 +155,24 @@ export class EntityStore {
     account: string,
     name: string,
     mutation: Mutation,
-  ): Promise<CommitOutcome | "indexed" | typeof LOST> {
+    mergeIndexed: () => Promise<CommitOutcome>,
+  ): Promise<CommitOutcome> {
     const { partitionKey, rowKey } = mutation;
+    const change = (current: Uint8Array | undefined, version: number) => {
+      if (!current && mutation.ifMatch) throw new ServiceError("ResourceNotFound");
+      return merged(mutation, current, version);
+    };
     try {
-      const opening = this.openTable(account, name);
-      const table = opening instanceof Promise ? await opening : opening;
-      if (isKeptByServer(table)) return refused(0, keptByServer());
-      if (table.indexes.length > 0) return "indexed";
-      const key = entityKey(table.prefix, partitionKey, rowKey);
-      const change = (current: Uint8Array | undefined, version: number) => {
-        if (!current && mutation.ifMatch) throw new ServiceError("ResourceNotFound");
-        return merged(mutation, current, version);
-      };
-      const updated = await this.#engine.update!(key, change, this.#premiseOf(table));
-      if (!updated) return LOST;
-      return {
-        committed: true,
-        stored: [{ partitionKey, rowKey, record: updated.value }],
-      };
+      for (;;) {
+        const opening = this.openTable(account, name);
+        const table = opening instanceof Promise ? await opening : opening;
+        if (isKeptByServer(table)) return refused(0, keptByServer());
+        if (table.indexes.length > 0) return await mergeIndexed();
+        const key = entityKey(table.prefix, partitionKey, rowKey);
+        const updated = await this.#engine.update!(key, change, this.#premiseOf(table));
+        if (!updated) continue;
+        return { committed: true, stored: [{ partitionKey, rowKey, record: updated.value }] };
+      }
     } catch (error) {
       if (error instanceof ServiceError) return refused(0, error);
       throw error;

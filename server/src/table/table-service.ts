@@ -21,6 +21,7 @@ import { repairIndex, verifyIndex } from "./indexes/check-index.ts";
 import { createIndex } from "./indexes/create-index.ts";
 import { detachIndex } from "./indexes/detach-index.ts";
 import { dropIndex } from "./indexes/drop-index.ts";
+import { dryRunIndex } from "./indexes/dry-run-index.ts";
 import { getIndex } from "./indexes/get-index.ts";
 import { listIndexes } from "./indexes/list-indexes.ts";
 import { insertBelowTable, refuseBelowTable } from "./insert-below-table.ts";
@@ -63,6 +64,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   verifyIndex,
   repairIndex,
   detachIndex,
+  dryRunIndex,
   getServiceProperties("GetTableServiceProperties", TABLE_DOCUMENTS),
   setServiceProperties("SetTableServiceProperties", TABLE_DOCUMENTS),
   getServiceStats("GetTableServiceStats"),

@@ -9,6 +9,9 @@ const ENDINGS: Readonly<Record<Advice["recording"], string>> = {
   "cut off": "; the recording is incomplete: the server was killed, or is still running",
 };
 
+export const KEPT_NOTE =
+  "(kept by this server, for unchanged clients; the design above works in the cloud too)";
+
 /** As text for people. */
 export function printAdvice({ events, recording, findings, lines }: Advice): string {
   const out = [
@@ -19,6 +22,7 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
     for (const each of evidence) out.push(`  seen     ${each}`);
     out.push(`  cost     ${cost}`, `  fix      ${remedy.advice} (${remedy.pattern})`);
     for (const each of remedy.layout) out.push(`           ${each}`);
+    if (remedy.kept) out.push(`  or       ${remedy.kept}`, `           ${KEPT_NOTE}`);
   }
   out.push("", "The checklist:");
   for (const { question, verdict, note } of lines) {

@@ -89,6 +89,14 @@ export function entryKey(
   return { partitionKey, rowKey };
 }
 
+/** The values as they are written in the key, one after the other. */
+export function printValues(
+  { parts }: IndexDefinition,
+  values: readonly (IndexValue | undefined)[],
+): string {
+  return parts.map((part, at) => encodePart(part, values[at], ROW_PART_MAX)).join(END_OF_PART);
+}
+
 /** The end of an entry's RowKey: the keys of its entity, or what is left of them. */
 function encodeBase(index: IndexDefinition, base: KeyPosition): string {
   const whole = encodePosition(index, base);

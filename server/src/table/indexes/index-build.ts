@@ -4,6 +4,9 @@ import type { Engine, Key } from "../../engine/engine.ts";
 import { encodeId } from "../../engine/key-codec.ts";
 import type { KeyPosition } from "../../query/plan.ts";
 
+/** Entities per second at which an index is built, unless declared otherwise. */
+export const BUILD_RATE = 20_000;
+
 /**
  * How far the building of an index has come. Stored in the commit of the entries it counts, so a build continues where
  * it was killed.

@@ -6,7 +6,7 @@ import { after, copyKey, decodeText, partitionPrefixRange } from "../../engine/k
 import { recordOf } from "../entity-record.ts";
 import { positionKey, tablePrefix } from "../table-keys.ts";
 import type { TableValue } from "../table-value.ts";
-import { encodeProgress, forgetBuild, progressKey, readProgress } from "./index-build.ts";
+import { BUILD_RATE, encodeProgress, forgetBuild, progressKey, readProgress } from "./index-build.ts";
 import type { IndexCatalog, KeptIndex } from "./index-catalog.ts";
 import { entryOf, openIndex } from "./open-index.ts";
 
@@ -21,8 +21,6 @@ export interface IndexBuilderOptions {
 /** Entities of one commit. Others wait for it: a larger one saves little and delays them more. */
 const BATCH_ENTITIES = 250;
 const PERIOD_MS = 60_000;
-/** Entities per second, unless declared otherwise. */
-export const BUILD_RATE = 20_000;
 /** As the reaper waits, and for the same reason: a write that began before the index was declared may still commit. */
 const GRACE_MICROS = 60 * 1_000_000;
 

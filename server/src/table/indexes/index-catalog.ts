@@ -4,7 +4,7 @@ import { encodeName } from "@rowhouse/protocol/property-name";
 import type { Catalog, Named } from "../../catalog/catalog.ts";
 import type { Reaper } from "../../catalog/reaper.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { partitionPrefixRange } from "../../engine/key-codec.ts";
+import { keyBytes, partitionPrefixRange } from "../../engine/key-codec.ts";
 import { scanToEnd } from "../../engine/scan-to-end.ts";
 import {
   assertCanDescend,
@@ -21,6 +21,8 @@ import { tablePrefix } from "../table-keys.ts";
 import { checkTableName } from "../table-name.ts";
 import type { IndexState, TableIndex, TableValue } from "../table-value.ts";
 import { forgetBuild } from "./index-build.ts";
+import { type DryRun, DryRunCounts } from "./index-dry-run.ts";
+import { entryOf, openIndex, valuesText } from "./open-index.ts";
 
 export interface IndexCatalogOptions {
   readonly engine: Engine;
@@ -46,6 +48,9 @@ export interface KeptIndex {
 
 /** Entities from which undeclared types are taken. */
 const SAMPLE_ENTITIES = 1000;
+/** Of a dry run. */
+const DRY_RUN_ENTITIES = 100_000;
+const DRY_RUN_MS = 4000;
 
 /**
  * Declares, lists, moves and drops indexes. Each step is one commit that changes the entry of the table together with
@@ -64,23 +69,9 @@ export class IndexCatalog {
     declared: DeclaredIndex,
   ): Promise<{ readonly created: boolean; readonly kept: KeptIndex }> {
     const { catalog, engine } = this.#options;
-    const { name, table, key, rate } = declared;
+    const { name, table, rate } = declared;
     checkName(name);
-    const { isLocal, parts } = declaredKey(key);
-    const opened = await catalog.find(account, table);
-    if (!opened) throw new ServiceError("TableNotFound");
-    const types = parts.some(({ type }) => type === undefined)
-      ? await this.#sampleTypes(account, opened.id, parts)
-      : [];
-    const definition: IndexDefinition = {
-      name,
-      isLocal,
-      parts: parts.map(({ property, type, descending }, at): IndexPart => {
-        const known = type ?? types[at] ?? "Edm.String";
-        if (descending) problemsOf(() => assertCanDescend(property, known));
-        return { property, type: known, descending };
-      }),
-    };
+    const { opened, definition } = await this.#define(account, declared);
     let existing: TableIndex | undefined;
     const revised = await catalog.revise(account, [table, name], ([base, taken], id) => {
       if (!base) throw new ServiceError("TableNotFound");
@@ -120,6 +111,49 @@ export class IndexCatalog {
     if (!base) return { created: false, kept: { table: opened, index: existing! } };
     const index = base.value.indexes!.find((each) => isNamed(each, name))!;
     return { created: true, kept: { table: base, index } };
+  }
+
+  /** What an index would be. @throws ServiceError as `create` does */
+  async dryRun(account: string, declared: DeclaredIndex): Promise<DryRun> {
+    const { catalog, engine } = this.#options;
+    const { opened, definition } = await this.#define(account, declared);
+    const accountId = catalog.accountId(account);
+    const index: TableIndex = { ...definition, id: 0, state: "building", since: 0 };
+    const open = openIndex(accountId, index);
+    const counts = new DryRunCounts();
+    const range = partitionPrefixRange(tablePrefix(accountId, opened.id));
+    const began = performance.now();
+    const end = await scanToEnd(engine, range, (entry) => {
+      const record = recordOf(entry);
+      const value = valuesText(open, record);
+      const own = value === undefined ? undefined : entryOf(open, record, 0);
+      counts.add(value, own ? keyBytes(own.key) + own.value.length : 0);
+      return counts.entities < DRY_RUN_ENTITIES && performance.now() - began < DRY_RUN_MS;
+    });
+    return counts.result(printIndexKey(definition), end === "complete");
+  }
+
+  /** A declaration with its types, and the table it is for. */
+  async #define(
+    account: string,
+    { name, table, key }: DeclaredIndex,
+  ): Promise<{ readonly opened: Named<TableValue>; readonly definition: IndexDefinition }> {
+    const { isLocal, parts } = declaredKey(key);
+    const opened = await this.#options.catalog.find(account, table);
+    if (!opened) throw new ServiceError("TableNotFound");
+    const types = parts.some(({ type }) => type === undefined)
+      ? await this.#sampleTypes(account, opened.id, parts)
+      : [];
+    const definition: IndexDefinition = {
+      name,
+      isLocal,
+      parts: parts.map(({ property, type, descending }, at): IndexPart => {
+        const known = type ?? types[at] ?? "Edm.String";
+        if (descending) problemsOf(() => assertCanDescend(property, known));
+        return { property, type: known, descending };
+      }),
+    };
+    return { opened, definition };
   }
 
   /** All indexes of an account, by their tables in the order of their names. */

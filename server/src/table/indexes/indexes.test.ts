@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Engine } from "../../engine/engine.ts";
 import { partitionPrefixRange } from "../../engine/key-codec.ts";
+import { openLmdbEngine } from "../../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../../engine/memory-engine.ts";
 import { tablePrefix } from "../table-keys.ts";
 import {
@@ -25,12 +29,48 @@ const KEYS: readonly (readonly [name: string, key: string])[] = [
   ["LocalByBC", "PartitionKey,B:DateTime,C:Double desc"],
 ];
 
-describe("Indexes", () => {
+/** `INDEX_OPERATIONS=1000000 npm test -- server/src/table/indexes` is the long form. */
+const OPERATIONS = Number(process.env.INDEX_OPERATIONS ?? 1500);
+const SEED = Number(process.env.INDEX_SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
   it("are what the entities say, after any history", async () => {
-    const seed = Math.floor(Math.random() * 2 ** 31);
     const lab = await openTable();
     for (const [name, key] of KEYS) await lab.declare(name, key);
-    await runRandomHistory(lab, { seed, operations: 1500 });
+    await runRandomHistory(lab, { seed: SEED, operations: OPERATIONS });
+  });
+
+  it("are what the entities say, after any history over LMDB", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "rowhouse-indexes-"));
+    const engine = await openLmdbEngine({ path: folder });
+    try {
+      const lab = await openTable(engine);
+      for (const [name, key] of KEYS) await lab.declare(name, key);
+      await runRandomHistory(lab, { seed: SEED, operations: Math.ceil(OPERATIONS / 5) });
+    } finally {
+      await engine.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it("are not built from what a writer has changed in the meantime", async () => {
+    const engine = new MemoryEngine();
+    const lab = await openTable(engine);
+    const other = await openIndexLab(paused(engine));
+    for (const row of ["changed", "deleted", "left"]) {
+      await lab.write(insertion("insert", "p", row, '"A":"1"'));
+    }
+    await lab.indexes.create(ACCOUNT, { name: "ByA", table: TABLE, key: "A:String" });
+    const resume = pausing();
+    const batch = other.builder.step(ACCOUNT, "ByA");
+    await resume.reached;
+    await lab.write(insertion("replace", "p", "changed", '"A":"2"'));
+    await lab.write(insertion("delete", "p", "deleted", ""));
+    resume.go();
+    assert.equal(await batch, "lost");
+    await lab.build("ByA");
+    assert.equal(await entryCount(lab, "ByA"), 2);
+    await assertIndexesAreRight(lab);
   });
 
   it("that are declared later are built beside writers, and miss nothing", async () => {
@@ -235,6 +275,33 @@ describe("A declaration of an index", () => {
     await assert.rejects(create("OneMore", "A"), /has 16 indexes; at most 16/);
     assert.equal((await lab.indexes.list(ACCOUNT)).length, 16);
     assert.equal(await lab.catalog.find(ACCOUNT, "OneMore"), undefined);
+  });
+
+  it("can be tried first: the values, the commonest of them, and the size", async () => {
+    const lab = await openTable();
+    for (const [row, properties] of [
+      ["1", '"A":"x"'],
+      ["2", '"A":"x"'],
+      ["3", '"A":"y"'],
+      ["4", '"A":5'],
+      ["5", '"B":5'],
+    ] as const) {
+      await lab.write(insertion("insert", "p", row, properties));
+    }
+    const result = await lab.indexes.dryRun(ACCOUNT, { name: "DryRun", table: TABLE, key: "A" });
+    const { entryBytes, ...counts } = result;
+    assert.deepEqual(counts, {
+      key: "A:String",
+      entities: 5,
+      isWhole: true,
+      entries: 4,
+      otherTypes: 1,
+      values: 3,
+      commonest: { value: "x", entries: 2 },
+      buildSeconds: 1,
+    });
+    assert.ok(entryBytes > 50 && entryBytes < 200);
+    assert.deepEqual(await lab.indexes.list(ACCOUNT), []);
   });
 
   it("may be repeated, and takes undeclared types from the entities", async () => {

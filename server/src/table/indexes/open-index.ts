@@ -1,12 +1,12 @@
 import { parseDateTime } from "@rowhouse/protocol/date-time";
 import { STRING } from "@rowhouse/protocol/edm";
 import type { JsonProperty } from "@rowhouse/protocol/json-property";
-import { encodeJsonString } from "@rowhouse/protocol/json-string";
+import { copyBytes } from "@rowhouse/protocol/json-value";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import { toBuffer } from "../../byte-views.ts";
 import type { Entry, Key } from "../../engine/engine.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY } from "../../query/indexes/index-definition.ts";
-import { entryKey, type IndexValue } from "../../query/indexes/index-key.ts";
+import { entryKey, type IndexValue, printValues } from "../../query/indexes/index-key.ts";
 import type { KeyPosition } from "../../query/plan.ts";
 import { encodeRecord, recordOf } from "../entity-record.ts";
 import { RecordView } from "../record-view.ts";
@@ -53,30 +53,43 @@ export function entryOf(
   const base = { partitionKey: view.partitionKey, rowKey: view.rowKey };
   const values = places.map((place) => (place < 0 ? undefined : valueAt(view, place)));
   const { partitionKey, rowKey } = entryKey(open.index, base, values);
+  const { partitionKeyAt, rowKeyAt, propertiesAt } = view;
+  // The keys are copied as the record holds them: JSON text without its quotes.
+  const baseBytes = propertiesAt - partitionKeyAt;
+  let size = BASE_OPENING.length + BASE_MIDDLE.length + baseBytes + 1;
+  for (const place of places) if (place >= 0) size += view.endOf(place) - view.startOf(place);
+  const json = Buffer.allocUnsafe(size);
   const properties: JsonProperty[] = [];
-  let named = "";
-  for (const [name, value] of [
-    [BASE_PARTITION_KEY, base.partitionKey],
-    [BASE_ROW_KEY, base.rowKey],
-  ] as const) {
-    named += `,"${name}":${encodeJsonString(value)}`;
-    properties.push({ form: STRING, nameBytes: name.length, end: Buffer.byteLength(named) });
-  }
-  const pieces: Uint8Array[] = [Buffer.from(named, "utf8")];
-  let end = pieces[0]!.length;
+  json.set(BASE_OPENING);
+  let end = copyBytes(json, BASE_OPENING.length, record, partitionKeyAt, rowKeyAt);
+  properties.push({ form: STRING, nameBytes: BASE_PARTITION_KEY.length, end: end + 1 });
+  json.set(BASE_MIDDLE, end);
+  end = copyBytes(json, end + BASE_MIDDLE.length, record, rowKeyAt, propertiesAt);
+  json[end++] = QUOTE;
+  properties.push({ form: STRING, nameBytes: BASE_ROW_KEY.length, end });
   for (const place of places) {
     if (place < 0) continue;
-    const from = view.startOf(place);
-    const to = view.endOf(place);
-    pieces.push(record.subarray(from, to));
-    end += to - from;
+    end = copyBytes(json, end, record, view.startOf(place), view.endOf(place));
     properties.push({ form: view.form(place), nameBytes: view.nameBytes(place), end });
   }
-  const json = Buffer.concat(pieces, end);
   return {
     key: entityKey(open.prefix, partitionKey, rowKey),
     value: encodeRecord({ partitionKey, rowKey, json, properties }, timestampMicros),
   };
+}
+
+/** The values of an entity in the key of an index; undefined if it has no entry. */
+export function valuesText(open: OpenIndex, record: Uint8Array): string | undefined {
+  const view = entityView;
+  view.reset(record);
+  const places = placesIn(open, view);
+  return (
+    places &&
+    printValues(
+      open.index,
+      places.map((place) => (place < 0 ? undefined : valueAt(view, place))),
+    )
+  );
 }
 
 /** What a write of an entity changes in its indexes. */
@@ -180,6 +193,9 @@ const entityView = new RecordView();
 const otherView = new RecordView();
 const BASE_PARTITION_NAME = encodeName(BASE_PARTITION_KEY);
 const BASE_ROW_NAME = encodeName(BASE_ROW_KEY);
+const BASE_OPENING = Buffer.from(`,"${BASE_PARTITION_KEY}":"`);
+const BASE_MIDDLE = Buffer.from(`","${BASE_ROW_KEY}":"`);
+const QUOTE = 0x22;
 /** Where a record holds its Timestamp; see `entity-record.ts`. */
 const TIMESTAMP_START = 3;
 const TIMESTAMP_END = 11;

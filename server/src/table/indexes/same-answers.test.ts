@@ -32,9 +32,9 @@ describe("A query through indexes", () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const random = randomFrom(seed);
     const lab = await openTable();
-    for (let i = 0; i < 400; i++) await lab.write(...randomMutations(random));
+    for (let i = 0; i < 300; i++) await lab.write(...randomMutations(random));
     let indexed = 0;
-    for (let query = 0; query < 3000; query++) {
+    for (let query = 0; query < 1000; query++) {
       const filter = randomFilter(random, 2);
       const top = 1 + random(6);
       const note = `seed ${seed}, query ${query}: ${JSON.stringify(filter, bigints)}`;
@@ -49,7 +49,7 @@ describe("A query through indexes", () => {
         if (random(20) === 0) await lab.write(...randomMutations(random));
       }
     }
-    assert.ok(indexed > 1000, `Only ${indexed} pages were read through an index.`);
+    assert.ok(indexed > 300, `Only ${indexed} pages were read through an index.`);
   });
 
   it("fills its pages with large tables too, and scans where that is cheaper", async () => {
@@ -58,12 +58,12 @@ describe("A query through indexes", () => {
       lab.write(
         insertion("insert", `p${i % 7}`, String(i).padStart(6, "0"), `"A":"a${i % 9}","B":${i}`),
       );
-    for (let i = 0; i < 20_000; i++) await insert(i);
+    for (let i = 0; i < 10_000; i++) await insert(i);
     for (const [filter, top, shape, givesUp] of [
       [comparison("A", "eq", text("a3")), 1000, "runs", false],
       [comparison("A", "eq", text("a3")), 5, "runs", false],
       [
-        and(comparison("B", "ge", int(500)), comparison("B", "lt", int(1800))),
+        and(comparison("B", "ge", int(500)), comparison("B", "lt", int(1500))),
         1000,
         "collect",
         false,
