@@ -180,8 +180,8 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     method: "POST",
     path: "/_rowhouse/indexes?comp=dryrun",
     body: '{"table":"People","key":"a:String"}',
-    writes: false,
-    withoutTable: "TableNotFound",
+    // Writes nothing, but the secondary answers nothing but GET and HEAD.
+    writes: true,
     rights: OWNER,
   },
   GetTableServiceProperties: {

@@ -6,7 +6,13 @@ import { after, copyKey, decodeText, partitionPrefixRange } from "../../engine/k
 import { recordOf } from "../entity-record.ts";
 import { positionKey, tablePrefix } from "../table-keys.ts";
 import type { TableValue } from "../table-value.ts";
-import { BUILD_RATE, encodeProgress, forgetBuild, progressKey, readProgress } from "./index-build.ts";
+import {
+  BUILD_RATE,
+  encodeProgress,
+  forgetBuild,
+  progressKey,
+  readProgress,
+} from "./index-build.ts";
 import type { IndexCatalog, KeptIndex } from "./index-catalog.ts";
 import { entryOf, openIndex } from "./open-index.ts";
 
