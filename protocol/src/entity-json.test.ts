@@ -214,7 +214,7 @@ describe("Timestamp and control information", () => {
 
   it("are dropped whatever their values, even objects and arrays", () => {
     const names = ["Timestamp", "Timestamp@odata.type", "odata.etag", "odata.x", "a@odata.y"];
-    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const deep = `${"[".repeat(90)}${"]".repeat(90)}`;
     for (const name of names) {
       for (const value of ["{}", "[ ]", '{"a":{"\\u0061":[1,{}]} , "b":[]}', '["]",{}]', deep]) {
         check(`"a":1,"${name}" : ${value} ,"b":2`, ['"a":1', '"b":2']);

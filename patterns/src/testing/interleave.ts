@@ -191,8 +191,8 @@ class Stage {
       const ports = intercept(this.backend, (call, send) => this.#stop(name, call, send));
       const layer = this.#options.layer?.(name, ports);
       const database = connect({
-        ...this.#options.connect,
         ...this.backend,
+        ...this.#options.connect,
         ...(layer ? intercept(ports, layer) : ports),
         random: seededRandom(this.#seed * 31 + i),
         clock: {

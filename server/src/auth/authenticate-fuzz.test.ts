@@ -43,7 +43,13 @@ describe("a change to any single signed character", () => {
             );
           assert.deepEqual(attempt(parts), { kind: "shared-key" });
           const changed = changeOne(parts, at, to);
-          if (changed) assert.equal(refusalOf(() => attempt(changed)).code, "AuthenticationFailed");
+          // A path whose escapes are broken by the change cannot be read at all.
+          if (changed) {
+            assert.match(
+              refusalOf(() => attempt(changed)).code,
+              /^(AuthenticationFailed|RequestUrlFailedToParse)$/,
+            );
+          }
         },
       ),
     );

@@ -52,12 +52,14 @@ describe("rowhouse patterns, as a process", () => {
       assert.deepEqual([again.code, report.entries, report.missing], [0, 3, 0]);
     }));
 
-  it("refuses to build an index that readers treat as built, and estimates the work with --dry-run", () =>
+  it("refuses to build an unregistered index without --register, and estimates the work with --dry-run", () =>
     withAccount(async ({ database, run }) => {
       await fill(database);
       const build = ["index", "build", "Employee.byTown", "--schema", schema];
       const refused = await run(...build);
-      assert.match(refused.stderr, /not registered, so readers treat it as built/);
+      const reason =
+        "is not registered: use --register, which hides it from readers until it is built.";
+      assert.equal(refused.stderr, `rowhouse patterns: Employee.byTown ${reason}\n`);
       assert.equal(refused.code, 2);
       const dry = await run(...build, "--register", "--dry-run", "--rate", "1", "--json");
       const expected = {
