@@ -12,6 +12,7 @@ import { Progress } from "./harness/progress.ts";
 import type { Question } from "./harness/question.ts";
 import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
+import { indexTables } from "./index-tables.ts";
 import { insight } from "./insight.ts";
 import { nodeVersions } from "./node-versions.ts";
 import { patterns } from "./patterns.ts";
@@ -38,6 +39,7 @@ const QUESTIONS: readonly Question[] = [
   workers,
   nodeVersions,
   insight,
+  indexTables,
   postgres,
   coldStart,
   patterns,

@@ -295,8 +295,25 @@ class Run {
   /** Reads on; returns how many entries were read. */
   async fill(wanted: number, view: RecordView): Promise<number> {
     let read = 0;
+    const { partitionKey, rowPrefix, to } = this.#scan.run!;
+    if (this.#cut === undefined && to === undefined) {
+      // Most runs are short: one scan then reads both kinds of entries.
+      const whole = rangeOf(
+        this.#open,
+        cutEntries(partitionKey, rowPrefix),
+        this.#engine.keyBytesMax,
+      );
+      const all: KeyPosition[] = [];
+      read += await this.#read({ start: this.#range!.start, end: whole.end }, wanted, all, view);
+      if (all.length < wanted) {
+        this.#cut = NONE;
+        this.#range = undefined;
+        this.#keys = all.filter((key) => !isBefore(key, this.#from)).sort(compare);
+        this.#at = 0;
+        return read;
+      }
+    }
     if (this.#cut === undefined) {
-      const { partitionKey, rowPrefix } = this.#scan.run!;
       const cut: KeyPosition[] = [];
       const range = rangeOf(
         this.#open,
