@@ -88,7 +88,7 @@ async function attempt(
     alarm: (ms, signal) => (crashed ? never : backend.clock.alarm(ms, signal)),
   };
   await Promise.race([
-    operation(connect({ ...options, ...backend, ...intercept(backend, layer), clock })),
+    operation(connect({ ...backend, ...options, ...intercept(backend, layer), clock })),
     end,
   ]);
   try {
