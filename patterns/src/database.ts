@@ -93,5 +93,5 @@ export function connect(options: ConnectOptions): Database {
       "pass azureTables(client) of @rowhouse/patterns/azure-tables",
     );
   }
-  return new Database({ indexStates: checkedIndexes, ...options });
+  return new Database({ ...options, indexStates: options.indexStates ?? checkedIndexes });
 }

@@ -81,9 +81,12 @@ describe("an index that nobody registered", () => {
     const { tables, queues, blobs, clock } = backend;
     return connect({ tables, queues, blobs, clock });
   };
+  // Plain JavaScript passes it for an option that is not set.
+  const unset = { indexStates: undefined } as object;
 
   for (const [how, connectTo] of [
     ["by default", checked],
+    ["with an undefined option", (backend: Memory) => connect({ ...backend, ...unset })],
     [
       "with controlledIndexes",
       (backend: Memory) => connect({ ...backend, indexStates: controlledIndexes() }),

@@ -59,4 +59,17 @@ describe("crashEverywhere", () => {
     );
     await assert.rejects(torn, /crash at request 2, before its answer: tables.commit/);
   });
+
+  it("connects the operation as asked, whatever the backend says", async () => {
+    const asked = { stateOf: async () => ({ state: "readable", commitByMs: 0 }) as const };
+    const seen = new Set<unknown>();
+    await crashEverywhere(
+      async (db) => {
+        seen.add(db.indexStates);
+        await db.tables.createTable("Any");
+      },
+      { connect: { indexStates: () => asked }, check: async () => undefined },
+    );
+    assert.deepEqual([...seen], [asked]);
+  });
 });
