@@ -67,7 +67,7 @@ export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "me
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "PUT");
   const entity = decodeEntity(request.body, { partitionKey, rowKey });
-  return { ...factsOf(request), mutation: { kind, partitionKey, rowKey, entity, ifMatch } };
+  return writeOf(request, { kind, partitionKey, rowKey, entity, ifMatch });
 }
 
 /** Decodes a delete. A condition is required: a client that forgot it may have meant something else. */
@@ -76,7 +76,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
   const ifMatch = ifMatchOf(request, "DELETE");
   if (ifMatch === undefined) throw new ServiceError("MissingRequiredHeader");
   const mutation: Mutation = { kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch };
-  return { ...factsOf(request), mutation };
+  return writeOf(request, mutation);
 }
 
 /** Decodes an insert, whose keys are in the body. */
@@ -86,7 +86,7 @@ export function decodeInsert(request: WireRequest): EntityWrite {
   const { partitionKey, rowKey } = entity;
   checkPermitted(request, partitionKey, rowKey);
   const mutation: Mutation = { kind: "insert", partitionKey, rowKey, entity, ifMatch: undefined };
-  return { ...factsOf(request), mutation };
+  return writeOf(request, mutation);
 }
 
 /** The response to every write but an insert: the new ETag, if there is one, and no body. */
@@ -97,12 +97,16 @@ export function encodeUpdated({ record }: StoredEntity): WireResponse {
   };
 }
 
-function factsOf({ account, arrivedAt, location, remoteAddress }: WireRequest): WriteFacts {
+function writeOf(
+  { account, arrivedAt, location, remoteAddress }: WireRequest,
+  mutation: Mutation,
+): EntityWrite {
   return {
     account: account.name,
     table: location.name,
     at: arrivedAt,
     client: remoteAddress,
+    mutation,
   };
 }
 

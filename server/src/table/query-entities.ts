@@ -25,7 +25,6 @@ import {
   type TableAddress,
   type TableContext,
   type TableOperation,
-  tableAddressOf,
 } from "./table-operation.ts";
 
 interface QueryEntitiesInput extends TableAddress {
@@ -54,9 +53,10 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
   access: { resourceType: "o", accountSas: ["r"], serviceSas: ["r"], bearer: "read" },
 
   decode(request) {
-    const { arrivedAt, identity, query, remoteAddress } = request;
+    const { account, arrivedAt, identity, location, query, remoteAddress } = request;
     return {
-      ...tableAddressOf(request),
+      account: account.name,
+      table: location.name,
       options: parseEntityQueryOptions(query.pairs),
       level: negotiateLevel(request),
       bounds: identity.kind === "service-sas" ? identity.keyRange : undefined,
@@ -151,25 +151,29 @@ function readPage(
   const began = performance.now();
   const writer = new EntityListWriter(input.position, level, select);
   const predicate = plan.residual && compilePredicate(plan.residual);
-  const bounds = {
-    prefix: opened.prefix,
-    entitiesMax: top,
-    bytesMax: LIMITS.pageBytesMax,
-    deadline: arrivedAt + LIMITS.pageTimeMs,
-  };
+  const { prefix } = opened;
+  const bytesMax = LIMITS.pageBytesMax;
+  const deadline = arrivedAt + LIMITS.pageTimeMs;
   const source =
     indexed &&
     predicate &&
     new IndexSource({
-      ...bounds,
+      prefix,
+      entitiesMax: top,
+      bytesMax,
+      deadline,
       engine,
       clock,
       predicate,
       plan: indexed,
       indexes: opened.indexes,
     });
+  // Written out: an object that begins with a spread costs a page of 100 a tenth of its time.
   const reader = new PageReader(engine, clock, {
-    ...bounds,
+    prefix,
+    entitiesMax: top,
+    bytesMax,
+    deadline,
     plan: top === 0 ? { ...plan, reads: [] } : plan,
     predicate,
     source,
