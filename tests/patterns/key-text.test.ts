@@ -22,6 +22,8 @@ describe("The server's index keys and the pattern library's codecs", () => {
       ["~0d83d~0de00", textOf("😀"), patternText("😀")],
       ["x_y", textOf("x_y"), patternText("x_y")],
       ["7fffffffffffffff", int64Of(-1n), patternInt64(-1n)],
+      ["7ffffffffffffffd", int32Of(-3), patternInt32(-3)],
+      ["80000000000007dc", int32Of(2012), patternInt32(2012)],
       ["8000000000000000", int64Of(0n), patternInt64(0n)],
       [
         "000fffffffffffff",
@@ -32,6 +34,7 @@ describe("The server's index keys and the pattern library's codecs", () => {
       ["8000000000000000", doubleOf(-0), patternDouble(-0)],
       ["c059000000000000", doubleOf(100), patternDouble(100)],
       ["1", serverText({ type: "Edm.Boolean", value: true }), k.bool("x").encode(true, PLACE)],
+      [GUID, serverText({ type: "Edm.Guid", value: GUID }), k.guid("x").encode(GUID, PLACE)],
       ["0635424264000000000", dateOf(ticks), k.date("x").encode(july, PLACE)],
       ["2519954711999999999", dateOf(ticks, true), k.dateDesc("x").encode(july, PLACE)],
     ] as const) {
@@ -51,8 +54,7 @@ describe("The server's index keys and the pattern library's codecs", () => {
       fc.property(integers, (value) => {
         assert.equal(int64Of(value), patternInt64(value));
         const small = Number(BigInt.asIntN(32, value));
-        const text = serverText({ type: "Edm.Int32", value: small });
-        assert.equal(text, patternInt64(BigInt(small)));
+        assert.equal(int32Of(small), patternInt32(small));
       }),
       RUNS,
     );
@@ -65,15 +67,18 @@ describe("The server's index keys and the pattern library's codecs", () => {
   });
 });
 
+const GUID = "c56a4180-65aa-42ec-a945-5fd21dec0538";
 const PLACE = { escapeUnderscore: false };
 
 const textOf = (value: string) => serverText({ type: "Edm.String", value });
+const int32Of = (value: number) => serverText({ type: "Edm.Int32", value });
 const int64Of = (value: bigint) => serverText({ type: "Edm.Int64", value });
 const doubleOf = (value: number) => serverText({ type: "Edm.Double", value });
 const dateOf = (value: bigint, descending = false) =>
   serverText({ type: "Edm.DateTime", value }, descending);
 const patternText = (value: string) => k.str("x").encode(value, PLACE);
 const patternInt64 = (value: bigint) => k.int64("x").encode(value, PLACE);
+const patternInt32 = (value: number) => k.int32("x").encode(value, PLACE);
 const patternDouble = (value: number) => k.double("x").encode(value, PLACE);
 
 /** The first part of the key of a global index. */

@@ -90,7 +90,8 @@ export class EntityDefinition<
   }
 
   get declared(): readonly DeclaredIndex[] {
-    return Object.keys(this.indexes).map((name) => declaredIndex(this, name));
+    const own = Object.keys(this.indexes).filter((name) => !this.indexes[name]!.isKeptByServer);
+    return own.map((name) => declaredIndex(this, name));
   }
 
   #all(kind: "tables" | "queues" | "containers"): string[] {

@@ -1,7 +1,7 @@
 import { assertSome, definitionRefused } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
-import { double, type FixedCodec, int, int64, uint, uintDescending } from "./number.ts";
+import { double, type FixedCodec, int, int32, int64, uint, uintDescending } from "./number.ts";
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
 import { date, dateDescending, encodeIsoDate, type TimeUnit } from "./time.ts";
 
@@ -213,6 +213,8 @@ export const k = {
   uintDesc: ofWidth(uintDescending),
   /** Whole numbers of at most `width` digits, including negative ones. */
   int: ofWidth(int),
+  /** 32-bit whole numbers, as 16 hexadecimal digits like those of `k.int64`. */
+  int32: <const Name extends string>(name: Name) => fixed(name, { ...int32, takes: "number" }),
   /** 64-bit bigints, as 16 hexadecimal digits. */
   int64: <const Name extends string>(name: Name) => fixed(name, { ...int64, takes: "bigint" }),
   /** Any number but NaN, as 16 hexadecimal digits. */

@@ -52,6 +52,12 @@ export const int64: FixedCodec<bigint> = {
   decode: (text) => bitsOf(text) - INT64_OFFSET,
 };
 
+/** The same text for a number of 32 bits. */
+export const int32: FixedCodec<number> = {
+  encode: (value) => int64.encode(BigInt(whole(value, -(2 ** 31), 2 ** 31 - 1))),
+  decode: (text) => Number(int64.decode(text)),
+};
+
 /** IEEE 754 bits, made sortable as text: negative numbers have all bits inverted, the others only the sign bit. */
 export const double: FixedCodec<number> = {
   encode(value) {

@@ -111,6 +111,8 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
   readonly tables: readonly string[];
   readonly queues?: readonly string[];
   readonly containers?: readonly string[];
+  /** Whether the server keeps its entries and its table, so that it is only read here and has no state. */
+  readonly isKeptByServer: boolean = false;
   /** The options as declared. */
   readonly options: EntryOptions;
   /** The parts of the place that differ from the entity's own. */

@@ -342,9 +342,10 @@ export class RemoteEntries implements EntryKeeper {
   baseOf(entry: StoredEntity): EntityKey | undefined {
     const partitionKey = entry.properties[BASE_PARTITION_KEY]?.value;
     const rowKey = entry.properties[BASE_ROW_KEY]?.value;
-    if (partitionKey === undefined || rowKey === undefined || !this.rows.isEntry(entry)) {
-      return undefined;
-    }
+    if (partitionKey === undefined || rowKey === undefined) return undefined;
+    // Entries that a server kept before have no type; the next write of their entity gives them one.
+    const isUntyped = !(this.rows.base.typeProperty in entry.properties);
+    if (!isUntyped && !this.rows.isEntry(entry)) return undefined;
     return { partitionKey: String(partitionKey), rowKey: String(rowKey) };
   }
 

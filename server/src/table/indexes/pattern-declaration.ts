@@ -3,7 +3,9 @@ import type { IndexDefinition, IndexPart } from "../../query/indexes/index-defin
 
 /**
  * The index as the pattern library declares it: the same table, the same keys, the same properties `basePK` and
- * `baseRK`. The names of the entity's own keys are its declaration's, so they stay to be filled in.
+ * `baseRK`. The names of the entity's own keys are its declaration's, so they stay to be filled in. If both keys are one
+ * segment each, the library takes the entries over as they are; otherwise it writes others, so the table is to be emptied
+ * and built.
  */
 export function patternDeclaration({ name, isLocal, parts }: IndexDefinition): string {
   const [first, ...others] = parts.map(codecOf);
@@ -23,19 +25,19 @@ export function patternDeclaration({ name, isLocal, parts }: IndexDefinition): s
   ].join("\n");
 }
 
-const CODECS: Readonly<Record<EdmType, string>> = {
+const CODECS: Readonly<Record<EdmType, string | undefined>> = {
   "Edm.String": "str",
-  "Edm.Int32": "int64",
+  "Edm.Int32": "int32",
   "Edm.Int64": "int64",
   "Edm.Double": "double",
   "Edm.Boolean": "bool",
   "Edm.DateTime": "date",
   "Edm.Guid": "guid",
-  "Edm.Binary": "str",
+  "Edm.Binary": undefined,
 };
 
 function codecOf({ property, type, descending }: IndexPart): string {
-  if (descending && type === "Edm.DateTime") return `k.dateDesc("${property}")`;
-  const note = descending ? " /* descending: has no codec of the library */" : "";
-  return `k.${CODECS[type]}("${property}")${note}`;
+  const codec = descending && type !== "Edm.DateTime" ? undefined : CODECS[type];
+  if (codec) return `k.${codec}${descending ? "Desc" : ""}("${property}")`;
+  return `/* "${property}": the library writes no such ${descending ? "descending " : ""}${type} */`;
 }

@@ -114,7 +114,7 @@ const VALUES: readonly ((random: (limit: number) => number) => string)[] = [
   (random) => `@odata.type":"Edm.DateTime","#":"20${10 + random(9)}-01-01T00:00:00Z"`,
   () => `@odata.type":"Edm.Guid","#":"c56a4180-65aa-42ec-a945-5fd21dec0538"`,
   (random) => `@odata.type":"Edm.Binary","#":"${Buffer.alloc(random(4), 7).toString("base64")}"`,
-  (random) => `@odata.type":"Edm.Double","#":"${["NaN", "INF", "-INF"][0 * random(3)]}"`,
+  (random) => `@odata.type":"Edm.Double","#":"${["NaN", "Infinity", "-Infinity"][random(3)]}"`,
 ];
 
 function randomProperties(random: (limit: number) => number): string {
