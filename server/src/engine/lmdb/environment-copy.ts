@@ -17,8 +17,6 @@ const PAGES_TIMES = 2;
 /** The branches above the leaves. */
 const COMMIT_BYTES = 32 * PAGE_BYTES;
 
-const LAST = { append: true } as const;
-
 /**
  * A new environment built from entries in ascending order of their keys. Each is put behind the last one, so
  * pages are full, however scattered the entries were written in the source.
@@ -70,7 +68,7 @@ export class EnvironmentCopy {
     this.#attempt(() =>
       this.#store.transactionSync(() => {
         for (const { key, value, version } of group) {
-          if (!putSealed(this.#store, key, value, version, LAST)) {
+          if (!putSealed(this.#store, key, value, version, "last")) {
             throw new Error("The entries to copy are not in key order.");
           }
         }

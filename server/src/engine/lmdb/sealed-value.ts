@@ -9,7 +9,7 @@ import {
 } from "../checksum.ts";
 import { EngineError, type Key } from "../engine.ts";
 import { splitKey } from "../key-codec.ts";
-import { type Store, viewOf } from "./binding.ts";
+import { type PutOptions, type Store, viewOf } from "./binding.ts";
 
 /*
  * Values as they are stored: the bytes, then their checksum. The version in front of them has a sign: negative if a
@@ -22,20 +22,28 @@ export interface Seals {
   areMissing: boolean;
 }
 
-/** Puts a value and its checksum inside a write transaction. Returns whether the condition held. */
+/**
+ * Puts a value and its checksum inside a write transaction. Returns whether the condition held: the key is `new`, or
+ * the `last` of the whole tree.
+ */
 export function putSealed(
   store: Store,
   key: Key,
   value: Uint8Array,
   version: number,
-  condition?: { readonly noOverwrite?: true; readonly append?: true },
+  condition?: "new" | "last",
 ): boolean {
   const { length } = value;
   const sealed = scratch(length + CHECKSUM_BYTES);
   sealed.set(value);
   writeChecksum(checksumOf(withVersion(hashKey(key), version), value), sealed, length);
   const stored = -version;
-  return store.put(key, sealed, condition ? { ...condition, version: stored } : stored).result;
+  if (condition === undefined) return store.put(key, sealed, stored).result;
+  const options: PutOptions =
+    condition === "new"
+      ? { version: stored, noOverwrite: true }
+      : { version: stored, append: true };
+  return store.put(key, sealed, options).result;
 }
 
 /** Memory for one value until it is put: `put` copies it before it returns. */

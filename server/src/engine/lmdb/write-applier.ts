@@ -110,7 +110,7 @@ export class WriteApplier {
     const versions: number[] = [];
     for (let index = 0; index < puts.length; index++) {
       const { key, value } = puts[index]!;
-      if (!putSealed(this.#store, key, value, version, NEW)) {
+      if (!putSealed(this.#store, key, value, version, "new")) {
         while (--index >= 0) this.#store.remove(puts[index]!.key);
         return { committed: false, failedCheck: versions.length };
       }
@@ -169,8 +169,6 @@ export class WriteApplier {
     return this.#store.getBinaryFast(key) === undefined ? undefined : Math.abs(lastVersion());
   }
 }
-
-const NEW = { noOverwrite: true } as const;
 
 /** Whether the write only puts keys that must be absent. */
 function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
