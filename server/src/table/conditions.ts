@@ -4,7 +4,7 @@ import { listHeader } from "../wire/header-values.ts";
 import type { RequestHead } from "../wire/operation.ts";
 
 /** @throws ServiceError InvalidInput for a conditional header on a resource without an ETag. */
-export function refuseConditions(request: RequestHead): void {
+export function refuseConditions(request: Pick<RequestHead, "header">): void {
   if (request.header("if-match") !== undefined || request.header("if-none-match") !== undefined) {
     throw new ServiceError("InvalidInput", { message: ERROR_TEXTS.conditionsWithoutEtag });
   }
@@ -14,7 +14,10 @@ export function refuseConditions(request: RequestHead): void {
  * The `If-Match` of a write to one entity; an empty header counts as absent.
  * @throws ServiceError InvalidInput for a malformed ETag and for `If-None-Match`.
  */
-export function ifMatchOf(request: RequestHead, verb: "PUT" | "DELETE"): IfMatch | undefined {
+export function ifMatchOf(
+  request: Pick<RequestHead, "header" | "rawHeaders">,
+  verb: "PUT" | "DELETE",
+): IfMatch | undefined {
   // Repeated headers become a list, which is not a valid ETag.
   const ifMatch = listHeader(request, "if-match");
   if (request.header("if-none-match") !== undefined) {

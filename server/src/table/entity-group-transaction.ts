@@ -17,7 +17,7 @@ import { copyOf, isLent } from "../wire/body-bytes.ts";
 import { printErrorTime, tableErrorJson } from "../wire/error-body.ts";
 import { toServiceError } from "../wire/error-response.ts";
 import type { Gate } from "../wire/gate.ts";
-import type { AnyOperation, RefusalInside, WireRequest, WireResponse } from "../wire/operation.ts";
+import type { Operation, RefusalInside, WireRequest, WireResponse } from "../wire/operation.ts";
 import { Router } from "../wire/router.ts";
 import { deleteEntity } from "./delete-entity.ts";
 import { recordEtag } from "./entity-record.ts";
@@ -26,6 +26,7 @@ import { getEntity } from "./get-entity.ts";
 import { describeInserted, insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
 import { insertOrReplaceEntity } from "./insert-or-replace-entity.ts";
+import type { TableResource } from "./locate.ts";
 import { mergeEntity } from "./merge-entity.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
@@ -45,14 +46,19 @@ const WRITES: readonly EntityWriteOperation[] = [
   deleteEntity,
 ];
 const writes = new Router(WRITES);
-const reads = new Router<AnyOperation<TableContext>>([getEntity, queryEntities]);
+const reads = new Router<TableOperation<unknown, unknown>>([getEntity, queryEntities]);
 
 /**
  * Entity Group Transaction, `POST /$batch`: up to 100 writes of one partition, all or none; or one
  * query. Each part is decoded and encoded by its own operation, and all writes go into one commit.
  * If the body can be parsed, the status is 202; a failure is reported inside, once, with its index.
  */
-export const entityGroupTransaction: TableOperation<BatchInput, BatchOutcome> = {
+export const entityGroupTransaction: Operation<
+  TableContext,
+  BatchInput,
+  BatchOutcome,
+  TableResource
+> = {
   name: "EntityGroupTransaction",
   route: { method: "POST", resource: "batch" },
   // Any permission on entities admits the batch; each operation inside is checked for its own.
@@ -101,7 +107,6 @@ interface BatchOutcome {
 /** One change in progress: its request, its operation, and what the operation decoded. */
 interface Change {
   readonly request: PartRequest;
-  readonly part: BatchPart;
   readonly operation: EntityWriteOperation;
   readonly write: EntityWrite;
 }
@@ -115,22 +120,26 @@ async function runChangeset(
   if (parts.length > LIMITS.transactionOperationsMax) {
     const last = LIMITS.transactionOperationsMax - 1;
     const request = new PartRequest(outer, parts[last]!);
-    return failed("changeset", tooManyOperations(), context, request, parts[last]!);
+    return failed("changeset", tooManyOperations(), context, request);
   }
   const changes: Change[] = [];
   for (const [index, part] of parts.entries()) {
     const before = changes[index - 1];
     const request = new PartRequest(outer, part, before?.request);
     try {
-      changes.push(decodeChange(part, request, before));
+      changes.push(decodeChange(outer, request, before));
     } catch (error) {
       const refusal = indexed(toServiceError(error), { ...place, index });
-      return failed("changeset", refusal, context, request, part);
+      return failed("changeset", refusal, context, request);
     }
   }
   const refused = (error: ServiceError, index: number) => {
-    const { request, part } = changes[index]!;
-    return failed("changeset", indexed(error, { ...place, index }), context, request, part);
+    return failed(
+      "changeset",
+      indexed(error, { ...place, index }),
+      context,
+      changes[index]!.request,
+    );
   };
   const { gate } = context;
   const refusal = checkTogether(changes) ?? (gate && (await passGate(gate, changes)));
@@ -144,16 +153,22 @@ async function runChangeset(
 }
 
 /** @throws ServiceError for an operation that is not allowed in a transaction or to this caller. */
-function decodeChange(part: BatchPart, request: PartRequest, before: Change | undefined): Change {
+function decodeChange(
+  outer: WireRequest,
+  request: PartRequest,
+  before: Change | undefined,
+): Change {
   const operation =
-    before && isSameBesidesBody(part, before.part) ? before.operation : permittedWrite(request);
-  return { request, part, operation, write: operation.decode(request) };
+    before && isSameBesidesBody(request.part, before.request.part)
+      ? before.operation
+      : permittedWrite(outer, request);
+  return { request, operation, write: operation.decode(request) };
 }
 
-function permittedWrite(request: WireRequest): EntityWriteOperation {
+function permittedWrite(outer: WireRequest, request: PartRequest): EntityWriteOperation {
   const operation = writes.find(request);
   if (!operation) throw new ServiceError("InvalidInput");
-  permit(request, operation);
+  permit(outer, request, operation);
   return operation;
 }
 
@@ -164,17 +179,15 @@ function isSameBesidesBody(part: BatchPart, before: BatchPart): boolean {
   );
 }
 
+/** A part has the caller of the enclosing request, and needs the rights of its own operation. */
 function permit(
-  request: WireRequest,
-  { access }: Pick<AnyOperation<TableContext>, "access">,
+  outer: WireRequest,
+  request: PartRequest,
+  { access }: Pick<TableOperation<unknown, unknown>, "access">,
 ): void {
-  authorize(
-    request,
-    request.identity,
-    typeof access === "function" ? access(request) : access,
-    tableAuth,
-  );
-  if (!permitsTable(request.identity, request.location.name))
+  const needed = typeof access === "function" ? access(request) : access;
+  authorize(outer, outer.identity, needed, tableAuth);
+  if (!permitsTable(outer.identity, request.location.name))
     throw new ServiceError("AuthorizationFailure");
 }
 
@@ -226,7 +239,7 @@ async function runQuery(
   try {
     const operation = reads.find(request);
     if (!operation) throw new ServiceError("InvalidInput");
-    permit(request, operation);
+    permit(outer, request, operation);
     await context.gate?.enter({ operation: operation.name, resource: request.location.name });
     const output = await operation.run(context, operation.decode(request));
     const response = operation.encode(output, request);
@@ -239,13 +252,13 @@ async function runQuery(
     return { response: { kind: "query", part: answer } };
   } catch (error) {
     const place = { kind: "query", operations: 1, index: 0 } as const;
-    return failed("query", indexed(toServiceError(error), place), context, request, part);
+    return failed("query", indexed(toServiceError(error), place), context, request);
   }
 }
 
 /** Bypasses `encode`, whose header lists were a tenth of all that a transaction allocated. */
-function success({ operation, request, part }: Change, stored: StoredEntity): BatchResponsePart {
-  const { contentId } = part;
+function success({ operation, request }: Change, stored: StoredEntity): BatchResponsePart {
+  const { contentId } = request.part;
   if (stored.record === undefined) return { kind: "deleted", contentId };
   if (operation !== insertEntity) {
     return { kind: "written", contentId, etag: recordEtag(stored.record) };
@@ -265,8 +278,7 @@ function failed(
   kind: Batch["kind"],
   error: ServiceError,
   { clock }: TableContext,
-  request: WireRequest,
-  { contentId }: BatchPart,
+  request: PartRequest,
 ): BatchOutcome {
   const { code, status, message } = error;
   const isInsert =
@@ -274,7 +286,7 @@ function failed(
   const time = printErrorTime(clock.now());
   const part: BatchResponsePart = {
     kind: "failed",
-    contentId,
+    contentId: request.part.contentId,
     preferenceApplied: isInsert ? preferenceOf(request) : undefined,
     status,
     code,
@@ -283,7 +295,7 @@ function failed(
       body: tableErrorJson({ code, message, requestId: request.requestId, time }),
     },
   };
-  const refusal = { error, verb: request.verb, path: request.rawPath };
+  const refusal = { error, verb: request.verb, path: request.path };
   return { refusal, response: kind === "query" ? { kind, part } : { kind, parts: [part] } };
 }
 

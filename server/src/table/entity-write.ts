@@ -2,7 +2,7 @@ import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { permitsKey } from "../auth/authorize.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
-import type { WireRequest, WireResponse } from "../wire/operation.ts";
+import type { WireResponse } from "../wire/operation.ts";
 import { ifMatchOf } from "./conditions.ts";
 import { recordEtag } from "./entity-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
@@ -12,6 +12,7 @@ import {
   type TableAddress,
   type TableContext,
   type TableOperation,
+  type TableRequest,
 } from "./table-operation.ts";
 
 /** The decoded form of every write of one entity. `$batch` collects several and commits them together. */
@@ -62,7 +63,10 @@ export function commitMutations(
  * @throws ServiceError for a malformed body or condition, and AuthorizationFailure for keys outside
  * the range of a SAS.
  */
-export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "merge"): EntityWrite {
+export function decodeAddressedWrite(
+  request: TableRequest,
+  kind: "replace" | "merge",
+): EntityWrite {
   checkJsonBody(request);
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "PUT");
@@ -71,7 +75,7 @@ export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "me
 }
 
 /** Decodes a delete. A condition is required: a client that forgot it may have meant something else. */
-export function decodeDelete(request: WireRequest): EntityWrite {
+export function decodeDelete(request: TableRequest): EntityWrite {
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "DELETE");
   if (ifMatch === undefined) throw new ServiceError("MissingRequiredHeader");
@@ -80,7 +84,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
 }
 
 /** Decodes an insert, whose keys are in the body. */
-export function decodeInsert(request: WireRequest): EntityWrite {
+export function decodeInsert(request: TableRequest): EntityWrite {
   checkJsonBody(request);
   const entity = decodeEntity(request.body);
   const { partitionKey, rowKey } = entity;
@@ -98,7 +102,7 @@ export function encodeUpdated({ record }: StoredEntity): WireResponse {
 }
 
 function writeOf(
-  { account, arrivedAt, location, remoteAddress }: WireRequest,
+  { account, arrivedAt, location, remoteAddress }: TableRequest,
   mutation: Mutation,
 ): EntityWrite {
   return {
@@ -110,7 +114,7 @@ function writeOf(
   };
 }
 
-function addressOf(request: WireRequest): { partitionKey: string; rowKey: string } {
+function addressOf(request: TableRequest): { partitionKey: string; rowKey: string } {
   const { partitionKey, rowKey } = request.location;
   if (partitionKey === undefined || rowKey === undefined) {
     throw new ServiceError("InvalidInput", { message: ERROR_TEXTS.keySyntaxInUrl });
@@ -119,7 +123,7 @@ function addressOf(request: WireRequest): { partitionKey: string; rowKey: string
   return { partitionKey, rowKey };
 }
 
-function checkPermitted(request: WireRequest, partitionKey: string, rowKey: string): void {
+function checkPermitted(request: TableRequest, partitionKey: string, rowKey: string): void {
   if (!permitsKey(request.identity, partitionKey, rowKey)) {
     throw new ServiceError("AuthorizationFailure");
   }

@@ -1,5 +1,4 @@
 import { entityPath } from "@rowhouse/protocol/entity-url";
-import type { WireRequest } from "../wire/operation.ts";
 import { recordEtag } from "./entity-record.ts";
 import { decodeInsert, type EntityWriteOperation, runEntityWrite } from "./entity-write.ts";
 import { entityBody } from "./entity-writer.ts";
@@ -7,7 +6,7 @@ import type { JsonBody } from "./json-body.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
 import { type Preference, preferenceOf } from "./prefer.ts";
-import { ODATA_HEADERS } from "./table-operation.ts";
+import { ODATA_HEADERS, type TableRequest } from "./table-operation.ts";
 
 /** Insert Entity. Fails with EntityAlreadyExists (409) if an entity has these keys. */
 export const insertEntity: EntityWriteOperation = {
@@ -44,7 +43,7 @@ export interface InsertedEntity {
 
 export function describeInserted(
   { partitionKey, rowKey, record }: StoredEntity,
-  request: WireRequest,
+  request: TableRequest,
 ): InsertedEntity {
   const etag = recordEtag(record!);
   const location = `${request.baseUrl}/${entityPath(request.location.name, partitionKey, rowKey)}`;

@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead } from "../wire/operation.ts";
+import type { RequestHead, WireRequest } from "../wire/operation.ts";
 
 /** How much OData metadata a response contains; `nometadata` is the least. */
 export type MetadataLevel = "nometadata" | "minimalmetadata" | "fullmetadata";
@@ -24,7 +24,9 @@ export function contentTypeOf(level: MetadataLevel): string {
  * @throws ServiceError AtomFormatNotSupported, JsonFormatNotSupported,
  * JsonVerboseFormatNotSupported or MediaTypeNotSupported.
  */
-export function negotiateLevel(request: RequestHead & { version: string }): MetadataLevel {
+export function negotiateLevel(
+  request: Pick<WireRequest, "header" | "query" | "version">,
+): MetadataLevel {
   const wanted = request.query.get("$format") || request.header("accept");
   const level = KNOWN_ACCEPTS.get(wanted ?? "") ?? readAccept(wanted ?? "");
   if (level instanceof ServiceError) throw level;
@@ -38,7 +40,7 @@ export function negotiateLevel(request: RequestHead & { version: string }): Meta
 }
 
 /** The level of error bodies, which must be written in some form whatever the request asks for. */
-export function levelForErrors(head: RequestHead): MetadataLevel {
+export function levelForErrors(head: Pick<RequestHead, "header" | "query">): MetadataLevel {
   let format: string | undefined;
   try {
     format = head.query.get("$format");
@@ -92,7 +94,7 @@ function readAccept(accept: string): MetadataLevel | ServiceError {
  * Checks that the body may be read as JSON; a body without a type may.
  * @throws ServiceError AtomFormatNotSupported or MediaTypeNotSupported
  */
-export function checkJsonBody(request: RequestHead): void {
+export function checkJsonBody(request: Pick<RequestHead, "header">): void {
   const type = request.header("content-type");
   if (type === undefined || type === "application/json" || type === "") return;
   if (/^\s*application\/json\s*(;|$)/i.test(type)) return;

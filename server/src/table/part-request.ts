@@ -2,15 +2,17 @@ import type { BatchPart } from "@rowhouse/protocol/batch-mime";
 import type { Location, WireRequest } from "../wire/operation.ts";
 import { Query } from "../wire/query.ts";
 import { locateTable } from "./locate.ts";
+import type { TableRequest } from "./table-operation.ts";
 import { methodOf } from "./tunnelled-method.ts";
 
 /**
- * A part of `$batch` as a request: with its own method, URL and headers, and everything else, above
- * all the identity, from the enclosing request.
+ * A part of `$batch` as operations read it: its own method, address, headers and body, and the caller of the
+ * request that carries it.
  */
-export class PartRequest implements WireRequest {
+export class PartRequest implements TableRequest {
+  readonly part: BatchPart;
+  readonly rawHeaders: readonly string[] = [];
   readonly #outer: WireRequest;
-  readonly #part: BatchPart;
   readonly #address: PartAddress;
 
   /**
@@ -20,28 +22,33 @@ export class PartRequest implements WireRequest {
    */
   constructor(outer: WireRequest, part: BatchPart, before?: PartRequest) {
     this.#outer = outer;
-    this.#part = part;
+    this.part = part;
     this.#address =
-      before !== undefined && before.#part.url === part.url
+      before !== undefined && before.part.url === part.url
         ? before.#address
         : new PartAddress(part.url, outer);
   }
 
   /** Evaluated on demand, so that an invalid method is reported as the error of its part. */
   get method(): string {
-    const { headers, method } = this.#part;
+    const { headers, method } = this.part;
     return methodOf(method, headers.get("x-http-method"));
   }
 
-  header(name: string): string | undefined {
-    return this.#part.headers.get(name);
-  }
-
   get verb() {
-    return this.#part.method;
+    return this.part.method;
   }
 
-  get rawPath() {
+  header(name: string): string | undefined {
+    return this.part.headers.get(name);
+  }
+
+  get body() {
+    return this.part.body;
+  }
+
+  /** Relative to the account, without the query. */
+  get path() {
     return this.#address.path;
   }
 
@@ -49,28 +56,24 @@ export class PartRequest implements WireRequest {
     return this.#address.query;
   }
 
-  get rawHeaders(): readonly string[] {
-    return [];
-  }
-
   get location() {
     return this.#address.location;
-  }
-
-  get baseUrl() {
-    return this.#outer.baseUrl;
   }
 
   get account() {
     return this.#outer.account;
   }
 
-  get secondary() {
-    return this.#outer.secondary;
+  get arrivedAt() {
+    return this.#outer.arrivedAt;
   }
 
-  get secure() {
-    return this.#outer.secure;
+  get baseUrl() {
+    return this.#outer.baseUrl;
+  }
+
+  get identity() {
+    return this.#outer.identity;
   }
 
   get remoteAddress() {
@@ -81,24 +84,8 @@ export class PartRequest implements WireRequest {
     return this.#outer.requestId;
   }
 
-  get arrivedAt() {
-    return this.#outer.arrivedAt;
-  }
-
-  get identity() {
-    return this.#outer.identity;
-  }
-
   get version() {
     return this.#outer.version;
-  }
-
-  get body() {
-    return this.#part.body;
-  }
-
-  get bodySource() {
-    return undefined;
   }
 }
 

@@ -3,7 +3,7 @@ import type { RequestHead } from "../wire/operation.ts";
 export type Preference = "return-content" | "return-no-content";
 
 /** The `Prefer` header of Create Table and Insert Entity; an unknown value counts as absent. */
-export function preferenceOf(request: RequestHead): Preference | undefined {
+export function preferenceOf(request: Pick<RequestHead, "header">): Preference | undefined {
   const prefer = request.header("prefer");
   if (prefer === undefined || isPreference(prefer)) return prefer;
   const spelt = prefer.trim().toLowerCase();

@@ -25,7 +25,31 @@ export interface TableContext {
   readonly gate: Gate | undefined;
 }
 
-export type TableOperation<Input, Output> = Operation<TableContext, Input, Output, TableResource>;
+/** What operations on tables and entities read of a request, and all that a part of a batch has. */
+export type TableRequest = Pick<
+  WireRequest,
+  | "account"
+  | "arrivedAt"
+  | "baseUrl"
+  | "body"
+  | "header"
+  | "identity"
+  | "location"
+  | "method"
+  | "query"
+  | "rawHeaders"
+  | "remoteAddress"
+  | "verb"
+  | "version"
+>;
+
+export type TableOperation<Input, Output> = Operation<
+  TableContext,
+  Input,
+  Output,
+  TableResource,
+  TableRequest
+>;
 
 /** A table as a request names it: the case of its name need not be that of its creation. */
 export interface TableAddress {
@@ -33,7 +57,7 @@ export interface TableAddress {
   readonly table: string;
 }
 
-export function tableAddressOf({ account, location }: WireRequest): TableAddress {
+export function tableAddressOf({ account, location }: TableRequest): TableAddress {
   return { account: account.name, table: location.name };
 }
 

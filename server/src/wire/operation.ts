@@ -11,23 +11,29 @@ import type { Query } from "./query.ts";
  *
  * `decode` and `encode` are pure, so that `$batch` runs the same operations without HTTP.
  */
-export interface Operation<Context, Input, Output, Resource extends string = string> {
+export interface Operation<
+  Context,
+  Input,
+  Output,
+  Resource extends string = string,
+  Request = WireRequest,
+> {
   /** The name used in the storage analytics log, our logs and our metrics. */
   readonly name: string;
   /** The route it serves: method, resource (as named by the service's `locate`) and `comp` value. */
   readonly route: Route<Resource>;
   /** The rights a caller needs. Checked before the body is read. */
-  readonly access: Access | ((request: WireRequest) => Access);
+  readonly access: Access | ((request: Request) => Access);
   /** How the body is passed; `stream` is for bodies too large to hold in memory. Default "none". */
   readonly body?: "none" | "buffer" | "stream";
   /** Largest body for `body: "buffer"`. Default, and upper bound: `LIMITS.bodyBytesMax`. */
   readonly bodyBytesMax?: number;
   /** Pure. @throws ServiceError for anything malformed. */
-  decode(request: WireRequest): Input;
+  decode(request: Request): Input;
   /** Knows of the request what `decode` took from it. */
   run(context: Context, input: Input): Awaitable<Output>;
   /** Pure. Successes only; `wire/error-response.ts` writes errors. */
-  encode(output: Output, request: WireRequest): WireResponse;
+  encode(output: Output, request: Request): WireResponse;
 }
 
 /** Any operation, as routers and lists hold it. The types passed between its steps are private to it. */

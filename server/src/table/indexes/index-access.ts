@@ -1,4 +1,5 @@
-import type { Access, WireRequest } from "../../wire/operation.ts";
+import type { Access } from "../../wire/operation.ts";
+import type { TableRequest } from "../table-operation.ts";
 
 /** Indexes are the account owner's: only the account's keys may declare, see or drop them. */
 export const INDEX_ACCESS: Access = {
@@ -14,6 +15,6 @@ export interface IndexAddress {
   readonly name: string;
 }
 
-export function indexAddressOf({ account, location }: WireRequest): IndexAddress {
+export function indexAddressOf({ account, location }: TableRequest): IndexAddress {
   return { account: account.name, name: location.name };
 }
