@@ -12,13 +12,13 @@ export async function copyData(engine: LmdbEngine, to: string): Promise<Backup> 
       interruption = new Error(`interrupted by ${signal}; the partial copy was removed.`);
     });
   }
-  const contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
+  const contentStore = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
   const show = process.stderr.isTTY ? progressOn(process.stderr) : () => {};
   const onProgress = (progress: BackupProgress) => {
     if (interruption) throw interruption;
     show(progress);
   };
-  const copied = await backUp({ engine, contents, to, onProgress }).finally(() => {
+  const copied = await backUp({ engine, contentStore, to, onProgress }).finally(() => {
     if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
   });
   process.stdout.write(`${to}: ${describe(copied)}\n`);

@@ -165,7 +165,7 @@ async function start(
   const tls = readTls(options);
   // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
-  const { engine, contents, health } = await openEngine(options, log);
+  const { engine, contentStore, health } = await openEngine(options, log);
   const faults = new FaultLog(log, systemClock);
   const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
   const memory = new PeerMemory({
@@ -181,7 +181,7 @@ async function start(
   const server = await startServer({
     accounts,
     engine,
-    contents,
+    contentStore,
     health: scrub ? withScrub(health, scrub) : health,
     background: scrub && [scrub],
     bearer,

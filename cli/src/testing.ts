@@ -90,11 +90,11 @@ export async function startRowhouse(options: StartOptions = {}): Promise<TestSer
   const accounts: Account[] = [DEVELOPMENT_ACCOUNT];
   const log = new PlanLog();
   const gate = new ChangingGate();
-  const { engine, contents } = await openEngine(options);
+  const { engine, contentStore } = await openEngine(options);
   const server = await startServer({
     accounts: new Accounts(accounts),
     engine,
-    ...(contents && { contents }),
+    ...(contentStore && { contentStore }),
     listen: Object.fromEntries(
       services.map((name) => [name, { host: "127.0.0.1", port: ports[name] ?? 0 }]),
     ),
@@ -153,10 +153,10 @@ export async function startRowhouse(options: StartOptions = {}): Promise<TestSer
 /** The embedded engine has parts that not every test runner can load, so it is loaded only where it is asked for. */
 async function openEngine({ engine = "memory" }: StartOptions) {
   if (engine === "memory") {
-    return { engine: new MemoryEngine(), contents: new MemoryContentStore() };
+    return { engine: new MemoryEngine(), contentStore: new MemoryContentStore() };
   }
   const { openLmdbEngine } = await import("@rowhouse/server/engine/lmdb/lmdb-engine");
-  return { engine: await openLmdbEngine({ path: engine.path }), contents: undefined };
+  return { engine: await openLmdbEngine({ path: engine.path }), contentStore: undefined };
 }
 
 /** A gate whose rules change while the server runs. */

@@ -16,9 +16,9 @@ export function addVerifyCommand(program: Command): void {
       const engine = await openDataFolder(location);
       try {
         const folder = join(engine.path, CONTENTS_FOLDER);
-        const contents = existsSync(folder) ? await FileContentStore.open(folder) : undefined;
+        const contentStore = existsSync(folder) ? await FileContentStore.open(folder) : undefined;
         const show = process.stderr.isTTY ? progressOn(process.stderr) : undefined;
-        const { damaged, ...checked } = await verifyAll(engine, contents, show).finally(() => {
+        const { damaged, ...checked } = await verifyAll(engine, contentStore, show).finally(() => {
           if (show) process.stderr.write(CLEAR_LINE);
         });
         for (const what of damaged) process.stdout.write(`damaged: ${what}\n`);

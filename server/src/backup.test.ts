@@ -24,14 +24,14 @@ import { scanToEnd } from "./engine/scan-to-end.ts";
 describe("A backup", () => {
   let folder: string;
   let engine: LmdbEngine;
-  let contents: FileContentStore;
+  let contentStore: FileContentStore;
   let lab: BlobLab;
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "rowhouse-backup-"));
     engine = await openLmdbEngine({ path: join(folder, "data") });
-    contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
-    lab = await BlobLab.open({ engine, contents });
+    contentStore = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
+    lab = await BlobLab.open({ engine, contentStore });
   });
   afterEach(async () => {
     await lab.close();
@@ -43,7 +43,7 @@ describe("A backup", () => {
     const { notes } = lab.service.service.context;
     const hold = await notes.hold();
     const to = join(folder, "copy");
-    await backUp({ engine, contents, to });
+    await backUp({ engine, contentStore, to });
     hold.settle();
     const copy = await openLmdbEngine({ path: to });
     assert.equal(await scanToEnd(copy, notes.holds(), () => false), "complete");
@@ -61,7 +61,10 @@ describe("A backup", () => {
       });
     };
     const to = join(folder, "copy");
-    await assert.rejects(backUp({ engine, contents, to, onProgress }), /cannot see this process/);
+    await assert.rejects(
+      backUp({ engine, contentStore, to, onProgress }),
+      /cannot see this process/,
+    );
     assert.deepEqual(readdirSync(folder), ["data"]);
   });
 
@@ -79,7 +82,7 @@ describe("A backup", () => {
     });
     await some.close();
     // Only flushes after the last content was copied count.
-    await backUp({ engine, contents, to, onProgress: () => flushed.clear() });
+    await backUp({ engine, contentStore, to, onProgress: () => flushed.clear() });
     const filled = readdirSync(join(to, CONTENTS_FOLDER))
       .map((name) => join(to, CONTENTS_FOLDER, name))
       .filter((path) => readdirSync(path).length > 0);
@@ -94,7 +97,7 @@ describe("A backup", () => {
     });
     syncBuiltinESMExports();
     try {
-      await backUp({ engine, contents, to: join(folder, "copy") });
+      await backUp({ engine, contentStore, to: join(folder, "copy") });
     } finally {
       test.mock.restoreAll();
       syncBuiltinESMExports();
@@ -117,11 +120,11 @@ describe("A backup", () => {
     // dead one.
     await lab.close();
     const to = join(folder, "copy");
-    assert.deepEqual((await backUp({ engine, contents, to })).damagedBlobs, []);
+    assert.deepEqual((await backUp({ engine, contentStore, to })).damagedBlobs, []);
 
     const copy = await openLmdbEngine({ path: to });
     const copies = await FileContentStore.open(join(to, CONTENTS_FOLDER));
-    const restored = await BlobLab.open({ engine: copy, contents: copies });
+    const restored = await BlobLab.open({ engine: copy, contentStore: copies });
     const list = listOf("<Committed>AAAA</Committed><Uncommitted>BBBB</Uncommitted>");
     await restored.must("PUT", "/docs/a?comp=blocklist", { body: list });
     const expected = Buffer.concat([Buffer.alloc(131_073, "a"), Buffer.alloc(131_073, "b")]);
@@ -134,7 +137,7 @@ describe("A backup", () => {
     await lab.must("PUT", "/docs?restype=container");
     for (let i = 0; i < 256; i++) await lab.put(`/docs/a${i}`);
     await lab.put("/docs/b", { body: Buffer.alloc(131_073) });
-    const { contents: copied } = await backUp({ engine, contents, to: join(folder, "copy") });
+    const { contents: copied } = await backUp({ engine, contentStore, to: join(folder, "copy") });
     assert.equal(copied, 1);
   });
 
@@ -144,15 +147,15 @@ describe("A backup", () => {
       const request = { headers: { "x-ms-blob-type": "BlockBlob" }, body: Buffer.alloc(131_073) };
       assert.equal((await lab.send("PUT", `/${container}/a/b`, request)).status, 201);
     }
-    for await (const id of contents.list()) await contents.delete(id);
+    for await (const id of contentStore.list()) await contentStore.delete(id);
     // Removed in the catalog: a request would also wake the reaper.
     await lab.service.service.context.catalog.remove("devstoreaccount1", "removed");
-    const { damagedBlobs } = await backUp({ engine, contents, to: join(folder, "copy") });
+    const { damagedBlobs } = await backUp({ engine, contentStore, to: join(folder, "copy") });
     assert.deepEqual(damagedBlobs, ["(removed container 1)/a/b", "devstoreaccount1/orders/a/b"]);
   });
 
   it("may be given a folder name that ends in a slash", async () => {
-    await backUp({ engine, contents, to: `${join(folder, "copy")}/` });
+    await backUp({ engine, contentStore, to: `${join(folder, "copy")}/` });
     assert.deepEqual(readdirSync(folder).sort(), ["copy", "data"]);
   });
 
@@ -161,7 +164,7 @@ describe("A backup", () => {
     symlinkSync(join(folder, "nowhere"), link);
     for (const to of [link, engine.path, `${engine.path}/`, ""]) {
       const onProgress = () => assert.fail("Something was copied.");
-      await assert.rejects(backUp({ engine, contents, to, onProgress }), /already exists/);
+      await assert.rejects(backUp({ engine, contentStore, to, onProgress }), /already exists/);
     }
     assert.equal(existsSync(`${link}.part`), false);
   });
@@ -169,7 +172,7 @@ describe("A backup", () => {
   it("fails with advice if the system cannot create the folder", async () => {
     writeFileSync(join(folder, "file"), "");
     for (const to of [join(folder, "file", "copy"), join(folder, "file", "of", "copies")]) {
-      await assert.rejects(backUp({ engine, contents, to }), (error: Error) => {
+      await assert.rejects(backUp({ engine, contentStore, to }), (error: Error) => {
         assert.ok(
           error.message.startsWith(`${to} cannot be created; name a folder in a writable place`),
         );

@@ -18,7 +18,7 @@ import { describeDamage } from "./stored-key.ts";
 export interface BackupOptions {
   /** The engine to copy; servers may use it during the backup. */
   readonly engine: LmdbEngine;
-  readonly contents: FileContentStore;
+  readonly contentStore: FileContentStore;
   /** The folder to create. */
   readonly to: string;
   /** Called for each entry and each content. If it throws, the backup ends. */
@@ -53,7 +53,12 @@ const CONTENTS_AT_A_TIME = 256;
  *
  * @throws EngineError; Error when the target already exists
  */
-export async function backUp({ engine, contents, to, onProgress }: BackupOptions): Promise<Backup> {
+export async function backUp({
+  engine,
+  contentStore,
+  to,
+  onProgress,
+}: BackupOptions): Promise<Backup> {
   const target = resolve(to);
   const part = makePart(target);
   const notes = new Notes({
@@ -76,7 +81,7 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
         },
         onDamaged: (error) => damaged.push(error),
       });
-      const damagedBlobs = await fillIn(part, notes.holds(), contents, () => {
+      const damagedBlobs = await fillIn(part, notes.holds(), contentStore, () => {
         progress.contents++;
         onProgress?.(progress);
       });
@@ -134,7 +139,7 @@ function at<Found>(target: string, ask: () => Found): Found {
 async function fillIn(
   folder: string,
   holds: KeyRange,
-  contents: FileContentStore,
+  contentStore: FileContentStore,
   onCopied: () => void,
 ): Promise<string[]> {
   const damaged: Key[] = [];
@@ -149,8 +154,8 @@ async function fillIn(
     const copies = await FileContentStore.open(join(folder, CONTENTS_FOLDER));
     const copy = async ({ id, blob }: BlobContent) => {
       try {
-        await contents.verify(id);
-        await copies.copyFrom(contents, id, id);
+        await contentStore.verify(id);
+        await copies.copyFrom(contentStore, id, id);
         onCopied();
       } catch (error) {
         if (!(error instanceof EngineError && error.code === "Corrupt")) throw error;

@@ -92,22 +92,22 @@ describe("Verification", () => {
   it("names damaged and missing contents by their blobs", async () => {
     const path = mkdtempSync(join(tmpdir(), "rowhouse-verify-"));
     const engine = await openLmdbEngine({ path });
-    const contents = await FileContentStore.open(join(path, CONTENTS_FOLDER));
-    const lab = await BlobLab.open({ engine, contents });
+    const contentStore = await FileContentStore.open(join(path, CONTENTS_FOLDER));
+    const lab = await BlobLab.open({ engine, contentStore });
     await lab.must("PUT", "/docs?restype=container");
     for (const name of ["a", "b", "c"]) {
       const headers = { "x-ms-blob-type": "BlockBlob" };
       await lab.must("PUT", `/docs/${name}`, { headers, body: Buffer.alloc(200_000, name) });
     }
     await lab.close();
-    const files = readdirSync(contents.path, { recursive: true, withFileTypes: true })
+    const files = readdirSync(contentStore.path, { recursive: true, withFileTypes: true })
       .filter((each) => each.isFile())
       .map((each) => join(each.parentPath ?? each.path, each.name));
     const fileOf = (letter: string) =>
       files.find((file) => readFileSync(file, "latin1")[0] === letter)!;
     damage(fileOf("a"), "aaaa");
     rmSync(fileOf("b"));
-    const { damaged, contents: intact } = await verifyAll(engine, contents);
+    const { damaged, contents: intact } = await verifyAll(engine, contentStore);
     assert.equal(damaged.length, 2);
     assert.match(damaged[0]!, /^content \w{16} of blob "a" of container docs of account \w+$/);
     assert.match(damaged[1]!, /^content \w{16} of blob "b" of container docs .*: missing$/);
@@ -149,7 +149,7 @@ async function openLab(path: string, more: Partial<ScrubOptions> = {}) {
   let afterWaits = { count: Number.POSITIVE_INFINITY, act: () => {} };
   const options: ScrubOptions = {
     engine,
-    contents: async () => undefined,
+    contentStore: async () => undefined,
     clock,
     onError: (error) => errors.push(error),
     rate: 1_000_000,

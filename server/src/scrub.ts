@@ -10,7 +10,7 @@ import { type Checked, checkContent, checkEntries } from "./verify.ts";
 export interface ScrubOptions {
   readonly engine: Engine;
   /** Opens the contents; resolves to undefined if there are none, or they are rows of the engine. */
-  readonly contents: () => Promise<FileContentStore | undefined>;
+  readonly contentStore: () => Promise<FileContentStore | undefined>;
   readonly clock: Clock;
   /** Called with everything that is damaged, and with failures, after which a later run goes on. */
   readonly onError: (error: unknown) => void;
@@ -166,11 +166,11 @@ export class Scrub implements BackgroundWork {
       savedAt = clock.now();
     }
     if (isSealing) await sealing?.end();
-    const contents = await this.#options.contents();
-    if (contents) {
-      for await (const id of contents.list()) {
+    const contentStore = await this.#options.contentStore();
+    if (contentStore) {
+      for await (const id of contentStore.list()) {
         if (this.#loop.closed) return;
-        const error = await checkContent(contents, id, checked);
+        const error = await checkContent(contentStore, id, checked);
         if (error) onDamaged(error);
         // Its size is not known here; most are a few MiB.
         await this.#pause(SLICE_BYTES);

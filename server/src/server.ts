@@ -47,7 +47,7 @@ export interface ServicesOptions {
    * services. Default: files next to the data, if the engine stores it in a folder, so that every process
    * serving the folder finds them; otherwise many rows of the engine.
    */
-  readonly contents?: ContentStore | undefined;
+  readonly contentStore?: ContentStore | undefined;
   readonly services: readonly ServiceName[];
   readonly bearer?: BearerVerifier | undefined;
   /** Whether the date of a signed request must be close to the server's clock. Default true. */
@@ -92,7 +92,7 @@ export interface OpenServices {
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
-  const contents = options.contents ?? (await openContentsFolder(options));
+  const contentStore = options.contentStore ?? (await openContentsFolder(options));
   engine.takeSlot?.(await drawSlot(engine));
   const accountIds = new Map(await openAccountIds(engine, accounts.names));
   const foundation = {
@@ -106,7 +106,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     checkDate: options.checkDate ?? true,
     bearer: options.bearer,
   };
-  const services = openEach({ ...options, contents }, foundation, auth);
+  const services = openEach({ ...options, contentStore }, foundation, auth);
   const settings = new Map(
     services.map(({ service }) => [service.name, service.context.properties]),
   );
@@ -150,7 +150,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     },
     async close() {
       await Promise.all(background.map((work) => work.close()));
-      await contents?.close();
+      await contentStore?.close();
       await engine.close();
     },
   };
@@ -181,9 +181,9 @@ function openEach(
   foundation: Foundation,
   auth: AuthRules,
 ): OpenService[] {
-  const { allowsPublicAccess, contents, gate, insight, randomBytes } = options;
+  const { allowsPublicAccess, contentStore, gate, insight, randomBytes } = options;
   const open = {
-    blob: () => openBlobService({ ...foundation, auth, contents, allowsPublicAccess }),
+    blob: () => openBlobService({ ...foundation, auth, contentStore, allowsPublicAccess }),
     queue: () => openQueueService({ ...foundation, randomBytes }),
     table: () => openTableService({ ...foundation, gate, insight }),
   };

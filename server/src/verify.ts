@@ -54,18 +54,18 @@ export async function checkEntries(
  * @throws EngineError other than `Corrupt`
  */
 export async function checkContent(
-  contents: FileContentStore,
+  contentStore: FileContentStore,
   id: string,
   checked: Checked,
 ): Promise<EngineError | undefined> {
   try {
-    if (!(await contents.verify(id))) checked.contentsUnchecked++;
+    if (!(await contentStore.verify(id))) checked.contentsUnchecked++;
     checked.contents++;
     return undefined;
   } catch (error) {
     if (!(error instanceof EngineError && error.code === "Corrupt")) throw error;
     // A missing content is garbage that was freed just now; what blobs refer to is checked by `verifyAll`.
-    return (await contents.has(id)) ? error : undefined;
+    return (await contentStore.has(id)) ? error : undefined;
   }
 }
 
@@ -82,7 +82,7 @@ export interface Verified extends Readonly<Checked> {
  */
 export async function verifyAll(
   engine: Engine,
-  contents: FileContentStore | undefined,
+  contentStore: FileContentStore | undefined,
   onProgress: (checked: Readonly<Checked>) => void = () => {},
 ): Promise<Verified> {
   const checked: Checked = { entries: 0, entryBytes: 0, contents: 0, contentsUnchecked: 0 };
@@ -96,15 +96,17 @@ export async function verifyAll(
     onProgress(checked);
   }
   const found = await describeDamage(engine, [...damaged.values()]);
-  if (contents === undefined) return { ...checked, damaged: found };
+  if (contentStore === undefined) return { ...checked, damaged: found };
   const damagedContents = new Set<string>();
-  for await (const id of contents.list()) {
-    if (await checkContent(contents, id, checked)) damagedContents.add(id);
+  for await (const id of contentStore.list()) {
+    if (await checkContent(contentStore, id, checked)) damagedContents.add(id);
     onProgress(checked);
   }
   const areMissingSought = !(engine.isShared?.() ?? true) && damaged.size === 0;
   if (damagedContents.size > 0 || areMissingSought) {
-    found.push(...(await describeContents(engine, contents, damagedContents, areMissingSought)));
+    found.push(
+      ...(await describeContents(engine, contentStore, damagedContents, areMissingSought)),
+    );
   }
   return { ...checked, damaged: found };
 }
@@ -119,7 +121,7 @@ function keyText({ key, message }: EngineError): string {
 /** The blobs that damaged contents belong to, and contents that no blob refers to. */
 async function describeContents(
   engine: Engine,
-  contents: FileContentStore,
+  contentStore: FileContentStore,
   damaged: ReadonlySet<string>,
   isSeeking: boolean,
 ): Promise<string[]> {
@@ -130,7 +132,7 @@ async function describeContents(
     const isDamaged = damaged.has(id);
     unnamed.delete(id);
     if (isDamaged) found.push(`content ${id} of ${describeKey(blob, names)}`);
-    else if (isSeeking && !(await contents.has(id))) {
+    else if (isSeeking && !(await contentStore.has(id))) {
       found.push(`content ${id} of ${describeKey(blob, names)}: missing`);
     }
   }

@@ -237,8 +237,8 @@ async function judge(server: RowhouseProcess): Promise<void> {
 /** Called when no process uses the folder any more. */
 async function assertNothingLeftOver(folder: string): Promise<void> {
   const engine = await openLmdbEngine({ path: folder });
-  const contents = await FileContentStore.open(join(folder, "contents"));
-  const lab = await BlobLab.open({ engine, contents });
+  const contentStore = await FileContentStore.open(join(folder, "contents"));
+  const lab = await BlobLab.open({ engine, contentStore });
   try {
     await lab.assertTidy();
   } finally {

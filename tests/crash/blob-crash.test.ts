@@ -40,7 +40,7 @@ const APPEND_BLOB = { "x-ms-blob-type": "AppendBlob" };
 /** Where a server stores its data, and how to open that data when no server runs. */
 interface Place {
   start(): Promise<RowhouseProcess>;
-  open(): Promise<{ readonly engine: Engine; readonly contents?: ContentStore }>;
+  open(): Promise<{ readonly engine: Engine; readonly contentStore?: ContentStore }>;
   /** The processes to kill in a round. */
   victimOf?(round: number): Victim;
 }
@@ -88,7 +88,7 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
 async function openFolder(folder: string) {
   return {
     engine: await openLmdbEngine({ path: folder }),
-    contents: await FileContentStore.open(join(folder, "contents")),
+    contentStore: await FileContentStore.open(join(folder, "contents")),
   };
 }
 
@@ -163,13 +163,13 @@ function beginHalves(url: string): Wire[] {
 
 /** Checks the stored data as it is, then again after garbage was collected. */
 async function judgeStored(place: Place, load: Load): Promise<void> {
-  const { engine, contents } = await place.open();
+  const { engine, contentStore } = await place.open();
   const clock = new LabClock();
   clock.ms = Date.now();
   const lab = await BlobLab.open({
     engine,
     clock,
-    ...(contents ? { contents } : { inRows: true }),
+    ...(contentStore ? { contentStore } : { inRows: true }),
   });
   await load.verify((path) => lab.send("GET", path));
   for (const [path, status] of [
@@ -184,7 +184,7 @@ async function judgeStored(place: Place, load: Load): Promise<void> {
   await lab.assertTidy();
   await load.verify((path) => lab.send("GET", path));
   await lab.close();
-  await contents?.close();
+  await contentStore?.close();
   await engine.close();
 }
 

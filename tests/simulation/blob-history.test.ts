@@ -23,7 +23,7 @@ describe(`A random history of blobs (seed ${seed}, SIMULATION_SEED repeats it)`,
       const open = async () => ({
         clock,
         engine: await openLmdbEngine({ path, clock }),
-        contents: await FileContentStore.open(join(path, "contents")),
+        contentStore: await FileContentStore.open(join(path, "contents")),
       });
       let options = await open();
       const history = await History.open(options, seed + 1);

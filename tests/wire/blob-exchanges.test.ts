@@ -36,7 +36,7 @@ describe("The Blob service answers as recorded, byte by byte:", () => {
       clock,
       engine: await openTestEngine({ clock }),
       // Over a database, contents are in its rows.
-      contents: runsOverPostgres() ? undefined : new MemoryContentStore(),
+      contentStore: runsOverPostgres() ? undefined : new MemoryContentStore(),
       listen: { blob: { host: "127.0.0.1", port: 0 } },
     });
     wire = new StorageWire(server.urls.blob!, "application/octet-stream");

@@ -13,7 +13,7 @@ import type { ServeOptions } from "./serve-options.ts";
 export interface OpenedEngine {
   readonly engine: Engine;
   /** The store of large blob contents, if it is not the server's default for this engine. */
-  readonly contents?: ContentStore;
+  readonly contentStore?: ContentStore;
   /** What `/readyz` reports about the engine. */
   readonly health: () => Health | Promise<Health>;
 }
@@ -46,7 +46,11 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   if (options.inMemoryPersistence) {
     const engine = new MemoryEngine();
     const detail = { engine: engine.name, durability: "none" };
-    return { engine, contents: new MemoryContentStore(), health: () => ({ ready: true, detail }) };
+    return {
+      engine,
+      contentStore: new MemoryContentStore(),
+      health: () => ({ ready: true, detail }),
+    };
   }
   const path = resolve(options.location);
   const engine = await openLmdbEngine({ path });

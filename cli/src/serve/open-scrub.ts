@@ -14,7 +14,7 @@ export function openScrub(engine: Engine, faults: FaultLog): Scrub {
   const folder = engine.path === undefined ? undefined : join(engine.path, CONTENTS_FOLDER);
   return new Scrub({
     engine,
-    contents: async () =>
+    contentStore: async () =>
       folder !== undefined && existsSync(folder) ? FileContentStore.open(folder) : undefined,
     clock: systemClock,
     onError: (error) => faults.report("the check of all stored data", error),

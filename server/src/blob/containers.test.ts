@@ -230,8 +230,8 @@ describe("A lease of a blob", () => {
     });
     const id = headers.get("x-ms-lease-id")!;
     assert.equal(headers.get("etag"), etag);
-    const { engine, contents, clock } = lab;
-    const again = await BlobLab.open({ engine, contents: contents!, clock });
+    const { engine, contentStore, clock } = lab;
+    const again = await BlobLab.open({ engine, contentStore: contentStore!, clock });
     await again.refused("412 LeaseIdMissing", "DELETE", "/docs/a");
     const broken = await lease(again, {
       "x-ms-lease-action": "break",

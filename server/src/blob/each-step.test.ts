@@ -147,7 +147,7 @@ class Disk {
     const step = async () => before(steps++);
     return BlobLab.open({
       engine: engineIn(this.#engine, step),
-      contents: contentsIn(this.#contents, step),
+      contentStore: contentsIn(this.#contents, step),
       clock: this.#clock,
       onError() {},
     });
@@ -187,23 +187,23 @@ function engineIn(engine: Engine, step: () => Promise<void>): Engine {
   };
 }
 
-function contentsIn(contents: ContentStore, step: () => Promise<void>): ContentStore {
+function contentsIn(contentStore: ContentStore, step: () => Promise<void>): ContentStore {
   return {
     async write(id, bytes) {
       await step();
-      await contents.write(id, bytes);
+      await contentStore.write(id, bytes);
     },
-    read: (id, start, end) => contents.read(id, start, end),
+    read: (id, start, end) => contentStore.read(id, start, end),
     async copy(from, to) {
       await step();
-      await contents.copy(from, to);
+      await contentStore.copy(from, to);
     },
     async delete(id) {
       await step();
-      await contents.delete(id);
+      await contentStore.delete(id);
     },
-    list: () => contents.list(),
-    close: () => contents.close(),
+    list: () => contentStore.list(),
+    close: () => contentStore.close(),
   };
 }
 

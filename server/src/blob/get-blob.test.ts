@@ -156,14 +156,14 @@ describe("Get Blob", () => {
   for (const inRows of [false, true]) {
     it(`returns one version while the blob is replaced during the read, ${inRows ? "in rows" : "in a content store"}`, async () => {
       const engine = new WatchedEngine();
-      const contents = new WatchedStore();
-      const lab = await BlobLab.open({ engine, inRows, ...(!inRows && { contents }) });
+      const contentStore = new WatchedStore();
+      const lab = await BlobLab.open({ engine, inRows, ...(!inRows && { contentStore }) });
       const large = Buffer.concat([1, 2, 3].map((fill) => Buffer.alloc(1_048_576, fill)));
       await lab.must("PUT", "/docs?restype=container");
       await lab.put("/docs/replaced", { body: large });
       const etag = (await lab.must("HEAD", "/docs/replaced")).headers.get("etag");
       const watch = (onRead: (() => Promise<void>) | undefined) =>
-        Object.assign(inRows ? engine : contents, { onRead });
+        Object.assign(inRows ? engine : contentStore, { onRead });
       let replaced = 0;
       const replace = async () => {
         watch(undefined);

@@ -28,7 +28,7 @@ import { DraftExpiry } from "./draft-expiry.ts";
 export interface BlobServiceOptions extends Foundation {
   readonly auth: AuthRules;
   /** Where large contents are stored; by default in rows of the engine. */
-  readonly contents?: ContentStore | undefined;
+  readonly contentStore?: ContentStore | undefined;
   /** Whether containers may be opened to anonymous callers. Default true. */
   readonly allowsPublicAccess?: boolean | undefined;
 }
@@ -83,7 +83,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
 }
 
 /** Opens the parts that store contents, note them, and free released ones. */
-function openContents({ engine, contents: given, onError }: BlobServiceOptions) {
+function openContents({ engine, contentStore: given, onError }: BlobServiceOptions) {
   const ids = new ContentIds(engine);
   const notes = new Notes({ engine, ids, onLeftOver: () => collector.wake(), onError });
   const readers = new Readers();
@@ -93,7 +93,7 @@ function openContents({ engine, contents: given, onError }: BlobServiceOptions) 
   const collector: Collector = new Collector({
     engine,
     notes,
-    contents: store,
+    contentStore: store,
     rows,
     readers,
     longReads,

@@ -137,8 +137,8 @@ describe("Put Block and Put Block List", () => {
   });
 
   it("read the blocks again if another server replaces one meanwhile", async () => {
-    const { clock, engine, contents } = lab;
-    const other = await BlobLab.open({ clock, engine, contents: contents! });
+    const { clock, engine, contentStore } = lab;
+    const other = await BlobLab.open({ clock, engine, contentStore: contentStore! });
     const put = (by: BlobLab, fill: string) =>
       by.must("PUT", "/docs/r?comp=block&blockid=AAAA", { body: Buffer.alloc(200_000, fill) });
     await put(lab, "1");

@@ -24,13 +24,14 @@ export interface Audit {
  *
  * @param contents the store of large contents; absent when they are in the engine's rows
  */
-export async function auditBlobs(engine: Engine, contents?: ContentStore): Promise<Audit> {
+export async function auditBlobs(engine: Engine, contentStore?: ContentStore): Promise<Audit> {
   const referred = new Set<string>();
   const drafts = new Set<string>();
   const lists = new Set<string>();
   const refer = (reference: ContentReference) => {
     if (reference.in === "nowhere") return;
-    const inRows = reference.in === "row" || (reference.in === "store" && contents === undefined);
+    const inRows =
+      reference.in === "row" || (reference.in === "store" && contentStore === undefined);
     const kind = reference.in === "list" ? "list" : inRows ? "row" : "content";
     referred.add(`${kind} ${reference.id}`);
     if (reference.in === "list") lists.add(reference.id);
@@ -66,7 +67,7 @@ export async function auditBlobs(engine: Engine, contents?: ContentStore): Promi
     stored.add(`row ${idOf(key)}`);
     return true;
   });
-  for await (const id of contents?.list() ?? []) stored.add(`content ${id}`);
+  for await (const id of contentStore?.list() ?? []) stored.add(`content ${id}`);
   let notes = 0;
   await scanSpace(engine, KEY_SPACES.blobNotes, () => ++notes > 0);
   return {

@@ -39,7 +39,7 @@ export interface LabOptions {
   readonly ageClock?: LabClock;
   /** Default: in memory. For a restart, the engine of an earlier lab. */
   readonly engine?: Engine;
-  readonly contents?: ContentStore;
+  readonly contentStore?: ContentStore;
   /** Whether large contents are in the engine's rows; `contents` is then unused. */
   readonly inRows?: boolean;
   readonly allowsPublicAccess?: boolean;
@@ -67,21 +67,21 @@ export interface LabAnswer {
 export class BlobLab {
   readonly clock: LabClock;
   readonly engine: Engine;
-  readonly contents: ContentStore | undefined;
+  readonly contentStore: ContentStore | undefined;
   readonly service: OpenBlobService;
   readonly #pipeline: RequestPipeline<BlobContext>;
 
   private constructor(
     { clock, ageClock }: { readonly clock: LabClock; readonly ageClock: LabClock },
     engine: Engine,
-    contents: ContentStore | undefined,
+    contentStore: ContentStore | undefined,
     accountIds: ReadonlyMap<string, number>,
     allowsPublicAccess: boolean,
     onError: (error: unknown) => void,
   ) {
     this.clock = clock;
     this.engine = engine;
-    this.contents = contents;
+    this.contentStore = contentStore;
     const auth = { checkDate: false, bearer: undefined };
     this.service = openBlobService({
       engine,
@@ -90,7 +90,7 @@ export class BlobLab {
       accountIds,
       onError,
       auth,
-      contents,
+      contentStore,
       allowsPublicAccess,
     });
     this.#pipeline = new RequestPipeline(this.service.service, {
@@ -104,14 +104,16 @@ export class BlobLab {
 
   static async open(options: LabOptions = {}): Promise<BlobLab> {
     const { clock = new LabClock(), ageClock = clock } = options;
-    const contents = options.inRows ? undefined : (options.contents ?? new MemoryContentStore());
+    const contentStore = options.inRows
+      ? undefined
+      : (options.contentStore ?? new MemoryContentStore());
     const engine = options.engine ?? new MemoryEngine({ clock });
     const accountIds = await openAccountIds(engine, [ACCOUNT]);
     const { allowsPublicAccess = true, onError = rethrow } = options;
     return new BlobLab(
       { clock, ageClock },
       engine,
-      contents,
+      contentStore,
       accountIds,
       allowsPublicAccess,
       onError,
@@ -183,7 +185,7 @@ export class BlobLab {
     await this.service.service.context.notes.dropSpares(0);
     for (let run = 1; ; run++) {
       await this.service.collector.collect(0);
-      const audit = await auditBlobs(this.engine, this.contents);
+      const audit = await auditBlobs(this.engine, this.contentStore);
       const isTidy = audit.leftOver.length + audit.missing.length + audit.notes === 0;
       if (isTidy || run === runs) {
         assert.deepEqual(audit, { leftOver: [], missing: [], notes: 0 });

@@ -16,7 +16,7 @@ export interface BlobImportOptions {
   readonly foundation: Foundation;
   readonly counts: ImportCounts;
   readonly folder: string;
-  readonly contents: ContentStore;
+  readonly contentStore: ContentStore;
 }
 
 const UNCONDITIONAL = {
@@ -34,10 +34,10 @@ export class BlobImport implements RowImport {
   readonly #extents: Extents;
 
   constructor(options: BlobImportOptions) {
-    const { contents, folder, foundation } = options;
+    const { contentStore, folder, foundation } = options;
     this.#options = options;
     const auth = { checkDate: true, bearer: undefined };
-    this.#context = openBlobService({ ...foundation, auth, contents }).service.context;
+    this.#context = openBlobService({ ...foundation, auth, contentStore }).service.context;
     this.#extents = new Extents(join(folder, "__blobstorage__"));
   }
 

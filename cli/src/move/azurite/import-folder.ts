@@ -59,13 +59,17 @@ export async function importAzuriteFolder(options: FolderImportOptions): Promise
       throw error;
     },
   };
-  const contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
+  const contentStore = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
   try {
     await importFile(options, FILES.table, new TableImport({ foundation, counts }));
     await importFile(options, FILES.queue, new QueueImport({ foundation, counts, folder }));
-    await importFile(options, FILES.blob, new BlobImport({ foundation, counts, folder, contents }));
+    await importFile(
+      options,
+      FILES.blob,
+      new BlobImport({ foundation, counts, folder, contentStore }),
+    );
   } finally {
-    await contents.close();
+    await contentStore.close();
   }
   return counts;
 }

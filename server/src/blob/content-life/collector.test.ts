@@ -178,22 +178,22 @@ describe("Content of blobs", () => {
   });
 
   it("is freed even if the system fails to delete one of many", async () => {
-    const contents = new WatchedContentStore();
-    const stubborn = await BlobLab.open({ contents });
+    const contentStore = new WatchedContentStore();
+    const stubborn = await BlobLab.open({ contentStore });
     const { ids, notes } = stubborn.service.service.context;
     const all = Array.from({ length: 200 }, () => ids.next());
-    for (const id of all) await contents.write(id, once(SMALL));
+    for (const id of all) await contentStore.write(id, once(SMALL));
     const puts = all.map((id) => notes.garbage({ kind: "content", id }));
     const { engine } = stubborn;
     await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
     const first = all[0]!;
-    contents.beforeDelete = async (id) => assert.notEqual(id, first, "It cannot be deleted.");
+    contentStore.beforeDelete = async (id) => assert.notEqual(id, first, "It cannot be deleted.");
     await assert.rejects(stubborn.service.collector.collect(), /cannot be deleted/);
     const left: ContentId[] = [];
-    for await (const id of contents.list()) left.push(id);
+    for await (const id of contentStore.list()) left.push(id);
     assert.deepEqual(left, [first]);
 
-    contents.beforeDelete = undefined;
+    contentStore.beforeDelete = undefined;
     await stubborn.assertTidy();
     await stubborn.close();
   });
@@ -201,16 +201,16 @@ describe("Content of blobs", () => {
   it("is freed by the next collector if this one is killed at any commit", async () => {
     for (let commits = 0, isKilled = true; isKilled; commits++) {
       const engine = new MortalEngine();
-      const contents = new WatchedContentStore();
+      const contentStore = new WatchedContentStore();
       // The lab's own collector works at the same time, and dies as well.
-      const killed = await BlobLab.open({ engine, contents, onError: () => {} });
+      const killed = await BlobLab.open({ engine, contentStore, onError: () => {} });
       await killed.must("PUT", "/docs?restype=container");
       await killed.must("PUT", "/docs/log", { headers: APPEND });
       for (const body of [SMALL, LARGE, LARGE]) {
         await killed.must("PUT", "/docs/log?comp=appendblock", { body });
       }
       engine.commitsLeft = 1 + commits;
-      contents.beforeDelete = async () => {
+      contentStore.beforeDelete = async () => {
         // A file may still be deleted after the process has died.
         await new Promise((resolve) => setImmediate(resolve));
         if (engine.commitsLeft <= 0) throw new EngineError("Unavailable", "The process is killed.");
@@ -222,8 +222,8 @@ describe("Content of blobs", () => {
         () => true,
       );
       engine.commitsLeft = Number.POSITIVE_INFINITY;
-      contents.beforeDelete = undefined;
-      const next = await BlobLab.open({ engine, contents, clock: killed.clock });
+      contentStore.beforeDelete = undefined;
+      const next = await BlobLab.open({ engine, contentStore, clock: killed.clock });
       await next.assertTidy();
       await killed.close();
       await next.close();
@@ -243,6 +243,6 @@ describe("Content of blobs", () => {
   /** Asserts that nothing at all is stored any more. */
   async function assertEmpty(): Promise<void> {
     await lab.assertTidy();
-    for await (const id of lab.contents!.list()) assert.fail(`Content ${id} is left.`);
+    for await (const id of lab.contentStore!.list()) assert.fail(`Content ${id} is left.`);
   }
 });

@@ -21,7 +21,7 @@ import type { Readers } from "./readers.ts";
 export interface CollectorOptions {
   readonly engine: Engine;
   readonly notes: Notes;
-  readonly contents: ContentStore;
+  readonly contentStore: ContentStore;
   readonly rows: RowContentStore;
   readonly readers: Readers;
   readonly longReads: LongReads;
@@ -166,7 +166,7 @@ export class Collector implements BackgroundWork {
   async #free({ thing, successor }: StoredNote): Promise<void> {
     switch (thing.kind) {
       case "content":
-        await this.#options.contents.delete(thing.id);
+        await this.#options.contentStore.delete(thing.id);
         break;
       case "list": {
         const kept = await this.#kept(successor);
@@ -196,7 +196,7 @@ export class Collector implements BackgroundWork {
     kept: ReadonlySet<ContentId>,
     referredBy: (value: Uint8Array) => StoredContent | undefined,
   ): Promise<void> {
-    const { engine, contents, rows } = this.#options;
+    const { engine, contentStore, rows } = this.#options;
     for (let more = true; more; ) {
       const entries: Key[] = [];
       // Sets, because a list may contain a block several times.
@@ -210,7 +210,7 @@ export class Collector implements BackgroundWork {
         }
         return entries.length < ENTRIES_PER_COMMIT;
       });
-      await eachBounded(inStore, (id) => contents.delete(id));
+      await eachBounded(inStore, (id) => contentStore.delete(id));
       await this.#delete([...Array.from(inRows, (id) => rows.keyOf(id)), ...entries]);
       more = entries.length === ENTRIES_PER_COMMIT;
     }

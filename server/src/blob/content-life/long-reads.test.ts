@@ -24,14 +24,14 @@ for (const inRows of [false, true]) {
   describe(`Content that another process reads, ${inRows ? "in rows" : "in a content store"},`, () => {
     const clock = new LabClock();
     let engine: SharedEngine;
-    let contents: MemoryContentStore | undefined;
+    let contentStore: MemoryContentStore | undefined;
     let reading: BlobLab;
     let writing: BlobLab;
 
     beforeEach(async () => {
       engine = new SharedEngine({ clock });
-      contents = inRows ? undefined : new MemoryContentStore();
-      const place = { clock, engine, inRows, ...(contents && { contents }) };
+      contentStore = inRows ? undefined : new MemoryContentStore();
+      const place = { clock, engine, inRows, ...(contentStore && { contentStore }) };
       reading = await BlobLab.open(place);
       writing = await BlobLab.open(place);
       await writing.must("PUT", "/docs?restype=container");
@@ -156,7 +156,7 @@ for (const inRows of [false, true]) {
 
     /** Stored things that no blob refers to. */
     async function leftOver(): Promise<readonly string[]> {
-      const { leftOver, missing } = await auditBlobs(engine, contents);
+      const { leftOver, missing } = await auditBlobs(engine, contentStore);
       assert.deepEqual(missing, []);
       return leftOver;
     }

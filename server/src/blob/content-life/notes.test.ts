@@ -104,15 +104,20 @@ describe("Content in the making", () => {
       it(`is freed by the next process if this one is killed ${moment} ${inRows ? "in rows" : "in a content store"}`, async () => {
         const lab = await BlobLab.open({ inRows });
         await of(lab.service.service.context);
-        const { engine, contents, clock } = lab;
-        const before = await auditBlobs(engine, contents);
+        const { engine, contentStore, clock } = lab;
+        const before = await auditBlobs(engine, contentStore);
         const isHidden = !inRows && moment === "in the middle of a content";
         assert.equal(before.leftOver.length, isHidden ? 0 : stored);
         assert.ok(before.notes > 0);
         await lab.service.collector.collect();
         // All of it is still in the making.
-        assert.deepEqual(await auditBlobs(engine, contents), before);
-        const next = await BlobLab.open({ engine, clock, inRows, ...(contents && { contents }) });
+        assert.deepEqual(await auditBlobs(engine, contentStore), before);
+        const next = await BlobLab.open({
+          engine,
+          clock,
+          inRows,
+          ...(contentStore && { contentStore }),
+        });
         await next.assertTidy();
         await lab.close();
         await next.close();
@@ -124,13 +129,17 @@ describe("Content in the making", () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
-    const { engine, contents, clock } = lab;
-    assert.deepEqual(await auditBlobs(engine, contents), { leftOver: [], missing: [], notes: 1 });
+    const { engine, contentStore, clock } = lab;
+    assert.deepEqual(await auditBlobs(engine, contentStore), {
+      leftOver: [],
+      missing: [],
+      notes: 1,
+    });
     await lab.service.service.context.contents.store(once(LARGE), LARGE.length);
     await lab.service.collector.collect();
-    const { leftOver, notes } = await auditBlobs(engine, contents);
+    const { leftOver, notes } = await auditBlobs(engine, contentStore);
     assert.deepEqual({ leftOver: leftOver.length, notes }, { leftOver: 1, notes: 1 });
-    const next = await BlobLab.open({ engine, contents: contents!, clock });
+    const next = await BlobLab.open({ engine, contentStore: contentStore!, clock });
     await next.assertTidy();
     assert.ok((await next.must("GET", "/docs/a")).body.equals(LARGE));
     await lab.close();
@@ -141,8 +150,8 @@ describe("Content in the making", () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
-    const { engine, contents, clock } = lab;
-    const other = await BlobLab.open({ engine, contents: contents!, clock });
+    const { engine, contentStore, clock } = lab;
+    const other = await BlobLab.open({ engine, contentStore: contentStore!, clock });
     await other.assertTidy();
     await lab.must("PUT", "/docs/b", { headers: BLOCK, body: LARGE });
     await lab.assertTidy();
@@ -157,10 +166,10 @@ describe("Content in the making", () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
     lab.clock.ms += 59_000;
     await lab.service.collector.collect();
-    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 1);
+    assert.equal((await auditBlobs(lab.engine, lab.contentStore)).notes, 1);
     lab.clock.ms += 2000;
     await lab.service.collector.collect();
-    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 0);
+    assert.equal((await auditBlobs(lab.engine, lab.contentStore)).notes, 0);
     await lab.close();
   });
 
@@ -220,13 +229,13 @@ describe("Content in the making", () => {
 
   it("stays while a backup's hold exists, and is then freed, as after a killed backup", async () => {
     const lab = await BlobLab.open();
-    const { engine, contents, clock } = lab;
+    const { engine, contentStore, clock } = lab;
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
     const hold = await lab.service.service.context.notes.hold();
     await lab.must("DELETE", "/docs/a");
     await lab.service.collector.collect();
-    assert.equal((await auditBlobs(engine, contents)).leftOver.length, 1);
+    assert.equal((await auditBlobs(engine, contentStore)).leftOver.length, 1);
     const deletion = { version: engine.nextVersion(), checks: [hold.check], puts: [] };
     const { committed } = await engine.commit({ ...deletion, deletes: [hold.note] });
     assert.ok(committed);
@@ -234,7 +243,7 @@ describe("Content in the making", () => {
     await lab.assertTidy();
 
     // A process that died before it released its hold.
-    const dead = await BlobLab.open({ engine, contents: contents!, clock });
+    const dead = await BlobLab.open({ engine, contentStore: contentStore!, clock });
     await dead.service.service.context.notes.hold();
     await dead.close();
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
@@ -244,10 +253,10 @@ describe("Content in the making", () => {
   });
 
   it("is freed despite a hold of a process taken for dead only after that hold is deleted", async () => {
-    const contents = new WatchedContentStore();
-    const lab = await BlobLab.open({ contents });
+    const contentStore = new WatchedContentStore();
+    const lab = await BlobLab.open({ contentStore });
     const { engine } = lab;
-    const other = await BlobLab.open({ engine, contents, clock: lab.clock });
+    const other = await BlobLab.open({ engine, contentStore, clock: lab.clock });
     await lab.must("PUT", "/docs?restype=container");
     const { notes } = lab.service.service.context;
     const first = await notes.hold();
@@ -259,7 +268,7 @@ describe("Content in the making", () => {
     let hold: Promise<Making> | undefined;
     /** Per content: the service's own collector may run at the same time and find the same contents. */
     const held = new Map<ContentId, boolean>();
-    contents.beforeDelete = async (id) => {
+    contentStore.beforeDelete = async (id) => {
       // In the middle of the collection. The other lab has this process's id, so its hold looks like a dead
       // process's.
       hold ??= other.service.service.context.notes.hold();
@@ -300,7 +309,7 @@ describe("Content in the making", () => {
     const clock = new LabClock();
     const engine = new InterruptedEngine({ clock });
     const lab = await BlobLab.open({ clock, engine });
-    const other = await BlobLab.open({ clock, engine, contents: lab.contents! });
+    const other = await BlobLab.open({ clock, engine, contentStore: lab.contentStore! });
     await lab.must("PUT", "/docs?restype=container");
     for (const id of ["AAAA", "BBBB"]) {
       await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body: LARGE });
@@ -322,14 +331,14 @@ describe("Content in the making", () => {
   });
 
   it("of a copy is freed if another process gives it up before its contents are stored", async () => {
-    const contents = new WatchedContentStore();
-    const lab = await BlobLab.open({ contents });
+    const contentStore = new WatchedContentStore();
+    const lab = await BlobLab.open({ contentStore });
     const { engine, clock } = lab;
-    const other = await BlobLab.open({ engine, contents, clock });
+    const other = await BlobLab.open({ engine, contentStore, clock });
     await lab.must("PUT", "/docs?restype=container");
     await lab.must("PUT", "/docs/log", { headers: APPEND });
     await lab.must("PUT", "/docs/log?comp=appendblock", { body: LARGE });
-    contents.beforeCopy = () => other.assertTidy();
+    contentStore.beforeCopy = () => other.assertTidy();
     const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
     await lab.refused("503 ServerBusy", "PUT", "/docs/b", { headers });
     await lab.assertTidy();
@@ -341,21 +350,21 @@ describe("Content in the making", () => {
   it("of a copy is freed if the process is killed at any step", async () => {
     for (let steps = 0, isKilled = true; isKilled; steps++) {
       const engine = new MortalEngine();
-      const contents = new WatchedContentStore();
-      const killed = await BlobLab.open({ engine, contents, onError: () => {} });
+      const contentStore = new WatchedContentStore();
+      const killed = await BlobLab.open({ engine, contentStore, onError: () => {} });
       await killed.must("PUT", "/docs?restype=container");
       await killed.must("PUT", "/docs/log", { headers: APPEND });
       for (const body of [LARGE, SMALL, LARGE]) {
         await killed.must("PUT", "/docs/log?comp=appendblock", { body });
       }
       engine.commitsLeft = steps;
-      contents.beforeCopy = async () => {
+      contentStore.beforeCopy = async () => {
         if (engine.commitsLeft-- <= 0) throw new EngineError("Unavailable", "It is killed.");
       };
       const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
       isKilled = (await killed.send("PUT", "/docs/b", { headers })).status !== 202;
       engine.commitsLeft = Number.POSITIVE_INFINITY;
-      const next = await BlobLab.open({ engine, contents, clock: killed.clock });
+      const next = await BlobLab.open({ engine, contentStore, clock: killed.clock });
       await next.assertTidy();
       assert.equal((await next.send("GET", "/docs/b")).status, isKilled ? 404 : 200);
       await killed.close();
@@ -367,8 +376,8 @@ describe("Content in the making", () => {
   it("cannot be committed to a blob after another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
-    const { engine, contents, clock } = lab;
-    const other = await BlobLab.open({ engine, contents: contents!, clock });
+    const { engine, contentStore, clock } = lab;
+    const other = await BlobLab.open({ engine, contentStore: contentStore!, clock });
     const answer = await lab.send("PUT", "/docs/a", {
       headers: { ...BLOCK, "Content-Length": String(LARGE.length) },
       stream: interrupted(LARGE, () => other.service.collector.collect()),
