@@ -10,7 +10,7 @@ export interface TableErrorPayloads {
   "entity-too-large": {
     readonly bytes: number;
     readonly limit: number;
-    readonly suggestion: string;
+    readonly remedy: string;
   };
   "batch-too-large": { readonly operations: number; readonly bytes: number };
   "scan-not-permitted": { readonly plan: string; readonly filter: string };
@@ -51,7 +51,7 @@ class TypedError<Code extends TableErrorCode> extends Error {
 
   constructor(code: Code, message: string, options: TableErrorOptions) {
     const remedy = options.remedy ?? REMEDIES[code];
-    super(remedy ? `${message}\n  Fix: ${remedy}` : message, { cause: options.cause });
+    super(remedy ? `${message}\n  Remedy: ${remedy}` : message, { cause: options.cause });
     this.name = `TableError[${code}]`;
     this.code = code;
   }

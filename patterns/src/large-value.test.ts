@@ -384,7 +384,7 @@ describe("large values", () => {
         assert.rejects(metered.open(Photos).put(ann, body), (error: Error) => {
           assert.ok(isTableError(error, "contention-exhausted"));
           assert.deepEqual([error.key, error.attempts], ["000223", 1]);
-          assert.match(error.message, /sent more than an hour ago.*\n {2}Fix: put it again\.$/);
+          assert.match(error.message, /sent more than an hour ago.*\n {2}Remedy: put it again\.$/);
           return true;
         }),
       );

@@ -309,11 +309,11 @@ class OpenList implements ListKeeper {
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
-    const suggestion = "use a sibling index, which has a row per member";
+    const remedy = "use a sibling index, which has a row per member";
     const limit = this.#lengthMax * 2 * this.#rowsMax;
     const bytes = ids.join().length * 2;
     const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; at most ${limit} fit.`;
-    const payload = { bytes, limit, suggestion };
-    return tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
+    const payload = { bytes, limit, remedy };
+    return tableError("entity-too-large", message, payload, { remedy: `${remedy}.` });
   }
 }

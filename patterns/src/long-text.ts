@@ -46,15 +46,15 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
       if (parts.length > PARTS_MAX) {
         const limit = PARTS_MAX * STRING_LENGTH_MAX * 2;
         const bytes = text.length * 2;
-        const suggestion = "store the text in a blob";
+        const remedy = "store the text in a blob";
         // States the number of properties, since no part ends within a surrogate pair and one more may be
         // needed.
         const message = `"${name}" takes ${bytes} bytes in ${parts.length} properties; at most ${limit} in ${PARTS_MAX} are allowed.`;
         throw tableError(
           "entity-too-large",
           message,
-          { bytes, limit, suggestion },
-          { remedy: `${suggestion}.` },
+          { bytes, limit, remedy },
+          { remedy: `${remedy}.` },
         );
       }
       return {

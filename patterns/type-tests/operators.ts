@@ -43,7 +43,7 @@ export async function accepted() {
   if (isTableError(error, "unique-violation")) void (error.index satisfies string);
   if (isTableError(error, "throttled")) void (error.attempts satisfies number);
   if (isTableError(error) && error.code === "entity-too-large") {
-    void (error.suggestion satisfies string);
+    void (error.remedy satisfies string);
   }
   return error;
 }

@@ -11,5 +11,5 @@ export interface Finding {
 }
 
 export function describeFinding({ id, level, where, message, remedy }: Finding): string {
-  return `${level}  ${where}: ${message} [${id}]\n  Fix: ${remedy}`;
+  return `${level}  ${where}: ${message} [${id}]\n  Remedy: ${remedy}`;
 }

@@ -68,7 +68,7 @@ describe("a repository", () => {
       await assert.rejects(asked, (error) => {
         assert.ok(error instanceof PortError);
         assert.deepEqual([error.status, error.code], [404, "TableNotFound"]);
-        assert.match(error.message, /^There is no table "Employee"\.\n {2}Fix: .*createTables/);
+        assert.match(error.message, /^There is no table "Employee"\.\n {2}Remedy: .*createTables/);
         return true;
       });
     }

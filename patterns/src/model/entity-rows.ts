@@ -307,12 +307,12 @@ export function project(
 export function assertEntityFits(key: EntityKey, properties: Properties): void {
   const bytes = sizeOf(key, properties);
   if (bytes <= ENTITY_BYTES_MAX) return;
-  const suggestion = "store large values in blobs, or split the entity into several rows";
+  const remedy = "store large values in blobs, or split the entity into several rows";
   throw tableError(
     "entity-too-large",
     `${printKey(key)} takes ${bytes} bytes; at most ${ENTITY_BYTES_MAX} are allowed.`,
-    { bytes, limit: ENTITY_BYTES_MAX, suggestion },
-    { remedy: suggestion },
+    { bytes, limit: ENTITY_BYTES_MAX, remedy },
+    { remedy },
   );
 }
 

@@ -97,7 +97,7 @@ function withName(error: unknown, name: unknown): unknown {
   const what = code.replace("NotFound", "");
   const creator = CREATED_BY[what];
   if (!creator) return error;
-  const message = `There is no ${what.toLowerCase()} "${name}".\n  Fix: create it first: ${creator}.`;
+  const message = `There is no ${what.toLowerCase()} "${name}".\n  Remedy: create it first: ${creator}.`;
   return new PortError(message, { status, code, index, cause: error });
 }
 

@@ -68,8 +68,11 @@ describe("the retry schedule", () => {
       retrying(new FakeClock(), halfway, { schedule: [] })(async () => {
         throw error;
       });
-    await assert.rejects(failOf(answer(0, "ECONNREFUSED")), /Fix: check that the endpoint is up/);
-    await assert.rejects(failOf(answer(503)), /after 1 attempt: Code\n {2}Fix: lower the rate/);
+    await assert.rejects(
+      failOf(answer(0, "ECONNREFUSED")),
+      /Remedy: check that the endpoint is up/,
+    );
+    await assert.rejects(failOf(answer(503)), /after 1 attempt: Code\n {2}Remedy: lower the rate/);
   });
 
   it("retries other server faults twice", async () => {

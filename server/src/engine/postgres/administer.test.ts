@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { installPostgres } from "./administer.ts";
-import { checkPostgres, type Finding } from "./check.ts";
+import { type CheckResult, checkPostgres } from "./check.ts";
 import { explainPostgres, judgePlan } from "./explain.ts";
 import { openPostgresEngine } from "./postgres-engine.ts";
 import { schemaStatements } from "./schema.ts";
@@ -150,7 +150,7 @@ describe("schemaStatements", () => {
   });
 });
 
-function problems(findings: readonly Finding[]): string[] {
+function problems(findings: readonly CheckResult[]): string[] {
   return (
     findings
       // The test server does not flush.

@@ -12,7 +12,7 @@ import type { Session } from "./session.ts";
 import { textQuery } from "./statements.ts";
 
 /** One check's result. A "problem" keeps Rowhouse from working, or from keeping its promises. */
-export interface Finding {
+export interface CheckResult {
   readonly level: "ok" | "warning" | "problem";
   readonly topic: string;
   readonly text: string;
@@ -24,7 +24,7 @@ const DEADLOCK_TIMEOUT_MS_MAX = 500;
 const CONNECTIONS_MIN = 50;
 
 /** `rowhouse engine check`: everything an operator should know before clients come. */
-export function checkPostgres(database: DatabaseOptions): Promise<readonly Finding[]> {
+export function checkPostgres(database: DatabaseOptions): Promise<readonly CheckResult[]> {
   return withAdministration(database, async (session, facts) => [
     ok("server", facts.version),
     await checkTls(session),
@@ -41,7 +41,7 @@ export function checkPostgres(database: DatabaseOptions): Promise<readonly Findi
   ]);
 }
 
-async function checkTls(session: Session): Promise<Finding> {
+async function checkTls(session: Session): Promise<CheckResult> {
   const sql = "SELECT ssl::text, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
   const [row] = await queryText(session, textQuery(sql), 2).catch(() => []);
   return row?.[0] === "true"
@@ -49,13 +49,13 @@ async function checkTls(session: Session): Promise<Finding> {
     : ok("encryption", "None. Use TLS for a connection that leaves this machine.");
 }
 
-function checkDurability(facts: ServerFacts): Finding {
+function checkDurability(facts: ServerFacts): CheckResult {
   const { class: durabilityClass, detail } = durabilityOf(facts);
   const text = `Class "${durabilityClass}". ${detail}`;
   return durabilityClass === "none" ? problem("durability", text) : ok("durability", text);
 }
 
-async function checkFormat(session: Session, facts: ServerFacts): Promise<Finding> {
+async function checkFormat(session: Session, facts: ServerFacts): Promise<CheckResult> {
   let format: number | undefined;
   try {
     format = await readFormat(session, facts.dialect);
@@ -80,7 +80,7 @@ async function checkFormat(session: Session, facts: ServerFacts): Promise<Findin
   return ok("schema", `Format ${format}.`);
 }
 
-async function checkColumns(session: Session): Promise<Finding[]> {
+async function checkColumns(session: Session): Promise<CheckResult[]> {
   const sql =
     "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, a.attstorage::text " +
     "FROM pg_attribute a WHERE a.attrelid = to_regclass('rh_kv') AND a.attnum > 0 AND NOT a.attisdropped " +
@@ -95,21 +95,21 @@ async function checkColumns(session: Session): Promise<Finding[]> {
       problem("columns", `Found ${found.join(", ") || "none"}; expected ${expected.join(", ")}.`),
     ];
   }
-  const findings = [ok("columns", expected.join(", "))];
+  const results = [ok("columns", expected.join(", "))];
   const isPlain = rows.slice(0, 2).every(([, , , storage]) => storage === "p");
   if (!isPlain) {
-    findings.push(
+    results.push(
       warning(
         "columns",
         "pk and sk are not STORAGE PLAIN, so the longest possible key depends on its bytes. Run rowhouse engine install to change that.",
       ),
     );
   }
-  findings.push(await checkPrimaryKey(session));
-  return findings;
+  results.push(await checkPrimaryKey(session));
+  return results;
 }
 
-async function checkPrimaryKey(session: Session): Promise<Finding> {
+async function checkPrimaryKey(session: Session): Promise<CheckResult> {
   const sql =
     "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = to_regclass('rh_kv') AND indisprimary";
   const [row] = await queryText(session, textQuery(sql), 1);
@@ -120,7 +120,7 @@ async function checkPrimaryKey(session: Session): Promise<Finding> {
 }
 
 /** Objects added to the table: they slow every write, or fail writes that must not fail. */
-async function checkExtras(session: Session): Promise<Finding> {
+async function checkExtras(session: Session): Promise<CheckResult> {
   const sql =
     "SELECT 'trigger ' || tgname FROM pg_trigger WHERE tgrelid = to_regclass('rh_kv') AND NOT tgisinternal " +
     "UNION ALL SELECT 'constraint ' || conname FROM pg_constraint WHERE conrelid = to_regclass('rh_kv') AND contype NOT IN ('p', 'n') " +
@@ -135,7 +135,7 @@ async function checkExtras(session: Session): Promise<Finding> {
   );
 }
 
-async function checkRights(session: Session): Promise<Finding> {
+async function checkRights(session: Session): Promise<CheckResult> {
   const rights = ["SELECT", "INSERT", "UPDATE", "DELETE"];
   const sql = `SELECT ${rights
     .map((right) => `has_table_privilege(to_regclass('rh_kv'), '${right}')::text`)
@@ -147,7 +147,7 @@ async function checkRights(session: Session): Promise<Finding> {
     : problem("rights", `Missing on rh_kv: ${missing.join(", ")}. Grant them to this role.`);
 }
 
-function checkClock(facts: ServerFacts): Finding {
+function checkClock(facts: ServerFacts): CheckResult {
   const aheadMs = clockAheadMs(facts, systemClock);
   const skewMs = Math.abs(aheadMs);
   const text = `This machine's clock is ${skewMs} ms ${aheadMs < 0 ? "behind" : "ahead of"} the server's.`;
@@ -160,11 +160,11 @@ function checkClock(facts: ServerFacts): Finding {
     : warning("clock", `${text} Messages, leases and ETags depend on the clocks: run NTP on both.`);
 }
 
-function checkSettings({ settings }: ServerFacts): Finding[] {
-  const findings: Finding[] = [];
+function checkSettings({ settings }: ServerFacts): CheckResult[] {
+  const results: CheckResult[] = [];
   const deadlockMs = milliseconds(settings.deadlock_timeout);
   if (deadlockMs !== undefined && deadlockMs > DEADLOCK_TIMEOUT_MS_MAX) {
-    findings.push(
+    results.push(
       warning(
         "deadlock_timeout",
         `${settings.deadlock_timeout}; with 100ms, commits that deadlock are retried sooner.`,
@@ -172,7 +172,7 @@ function checkSettings({ settings }: ServerFacts): Finding[] {
     );
   }
   const connections = Number(settings.max_connections ?? CONNECTIONS_MIN);
-  findings.push(
+  results.push(
     connections < CONNECTIONS_MIN
       ? warning(
           "max_connections",
@@ -181,7 +181,7 @@ function checkSettings({ settings }: ServerFacts): Finding[] {
       : ok("max_connections", `${connections}; each front end opens up to ${CONNECTIONS_MAX}.`),
   );
   const isolation = settings.default_transaction_isolation ?? "unknown";
-  findings.push(
+  results.push(
     isolation === "read committed"
       ? ok("isolation", isolation)
       : ok(
@@ -189,11 +189,11 @@ function checkSettings({ settings }: ServerFacts): Finding[] {
           `${isolation}; correct, but conflicting commits are retried more often than with read committed.`,
         ),
   );
-  return findings;
+  return results;
 }
 
 /** An abandoned prepared transaction stops vacuum from cleaning and holds its locks for ever. */
-async function checkPrepared(session: Session): Promise<Finding> {
+async function checkPrepared(session: Session): Promise<CheckResult> {
   const sql =
     "SELECT count(*)::text FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - interval '5 minutes'";
   const [row] = await queryText(session, textQuery(sql), 1);
@@ -206,7 +206,7 @@ async function checkPrepared(session: Session): Promise<Finding> {
 }
 
 /** Whoever holds an old snapshot keeps vacuum from removing what was deleted since, of every queue and table. */
-async function checkSnapshots(session: Session): Promise<Finding> {
+async function checkSnapshots(session: Session): Promise<CheckResult> {
   const sql =
     "SELECT pid::text, usename::text, application_name, (extract(epoch FROM now() - xact_start) / 60)::int::text " +
     "FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND xact_start < now() - interval '5 minutes' " +
@@ -223,7 +223,7 @@ async function checkSnapshots(session: Session): Promise<Finding> {
   );
 }
 
-async function checkCitus(session: Session): Promise<Finding[]> {
+async function checkCitus(session: Session): Promise<CheckResult[]> {
   const [table] = await queryText(
     session,
     textQuery(
@@ -243,7 +243,7 @@ async function checkCitus(session: Session): Promise<Finding[]> {
     2,
   );
   const list = placements.map(([node, count]) => `${node} holds ${count}`).join(", ");
-  const findings = [ok("shards", `${table[1]} shards by pk: ${list}.`)];
+  const results = [ok("shards", `${table[1]} shards by pk: ${list}.`)];
   const [reference] = await queryText(
     session,
     textQuery(
@@ -251,7 +251,7 @@ async function checkCitus(session: Session): Promise<Finding[]> {
     ),
     1,
   );
-  findings.push(
+  results.push(
     reference?.[0] === "reference"
       ? ok("names", "Every node holds the names of tables, queues and containers.")
       : problem(
@@ -269,9 +269,9 @@ async function checkCitus(session: Session): Promise<Finding[]> {
   for (const [node, count] of prepared) {
     if (Number(count) > 0) continue;
     const text = `max_prepared_transactions is ${count} on ${node}, so commits across nodes fail: raise it.`;
-    findings.push(problem("two-phase commit", text));
+    results.push(problem("two-phase commit", text));
   }
-  return findings;
+  return results;
 }
 
 const UNITS_MS = new Map([
@@ -287,14 +287,14 @@ function milliseconds(text: string | undefined): number | undefined {
   return unitMs && Number(count) * unitMs;
 }
 
-function ok(topic: string, text: string): Finding {
+function ok(topic: string, text: string): CheckResult {
   return { level: "ok", topic, text };
 }
 
-function warning(topic: string, text: string): Finding {
+function warning(topic: string, text: string): CheckResult {
   return { level: "warning", topic, text };
 }
 
-function problem(topic: string, text: string): Finding {
+function problem(topic: string, text: string): CheckResult {
   return { level: "problem", topic, text };
 }

@@ -20,7 +20,7 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
   for (const { rule, table, title, evidence, cost, remedy } of findings) {
     out.push("", `${table}: ${title}  [${rule}]`);
     for (const each of evidence) out.push(`  seen     ${each}`);
-    out.push(`  cost     ${cost}`, `  fix      ${remedy.advice} (${remedy.pattern})`);
+    out.push(`  cost     ${cost}`, `  remedy   ${remedy.advice} (${remedy.pattern})`);
     for (const each of remedy.layout) out.push(`           ${each}`);
     if (remedy.kept) out.push(`  or       ${remedy.kept}`, `           ${KEPT_NOTE}`);
   }

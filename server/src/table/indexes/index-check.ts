@@ -39,16 +39,16 @@ export interface CheckPosition extends KeyPosition {
  * What is wrong with an entry. `missing`: an entity has none. `altered`: it does not say what the entity says.
  * `surplus`: it stands for no entity, or for one whose entry is another.
  */
-export type Finding = "missing" | "altered" | "surplus";
+export type EntryFault = "missing" | "altered" | "surplus";
 
 /** The result of one piece of a check. */
 export interface CheckedPiece {
   readonly next: CheckPosition | undefined;
   readonly entities: number;
   readonly entries: number;
-  readonly findings: Readonly<Record<Finding, number>>;
+  readonly findings: Readonly<Record<EntryFault, number>>;
   /** The first few. */
-  readonly examples: readonly { readonly finding: Finding; readonly entity: KeyPosition }[];
+  readonly examples: readonly { readonly finding: EntryFault; readonly entity: KeyPosition }[];
 }
 
 const START: CheckPosition = { over: "entities", partitionKey: "", rowKey: "" };
@@ -112,7 +112,7 @@ class Piece implements CheckedPiece {
   entities = 0;
   entries = 0;
   readonly findings = { missing: 0, altered: 0, surplus: 0 };
-  readonly examples: { finding: Finding; entity: KeyPosition }[] = [];
+  readonly examples: { finding: EntryFault; entity: KeyPosition }[] = [];
   readonly #engine: Engine;
   readonly #open: OpenIndex;
   readonly #kept: KeptIndex;
@@ -281,7 +281,7 @@ class Piece implements CheckedPiece {
     return result.committed;
   }
 
-  #count(finding: Finding, entity: KeyPosition): void {
+  #count(finding: EntryFault, entity: KeyPosition): void {
     this.findings[finding]++;
     if (this.examples.length < EXAMPLES_MAX) this.examples.push({ finding, entity });
   }
