@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from "node:fs";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
@@ -71,7 +72,7 @@ async function declare({ catalog, indexes }: Lab, table: string, keys: readonly 
   for (const [at, key] of keys.entries()) {
     const name = `${table}By${at}`;
     await indexes.catalog.create("bench", { name, table, key, rate: 0 });
-    while ((await indexes.builder.step("bench", name)) !== "over");
+    await indexes.builder.build();
   }
 }
 
@@ -81,12 +82,16 @@ async function measureInserts(bench: Bench, lab: Lab): Promise<void> {
   const tables = names.map((name) => `T${name.replaceAll(" ", "")}`);
   for (const [at, name] of names.entries()) await declare(lab, tables[at]!, VARIANTS[name]!);
   const micros = names.map(() => 0);
+  const written = names.map(() => 0);
   const rounds = bench.options.short ? 6 : 40;
   for (let round = 0; round < rounds; round++) {
     for (const [at, table] of tables.entries()) {
+      const bytesBefore = bytesWritten();
       const spent = await cpuOf(() => insertBlock(lab, table, round));
       // The first round also compiles the code.
-      if (round > 0) micros[at] = micros[at]! + spent;
+      if (round === 0) continue;
+      micros[at] = micros[at]! + spent;
+      written[at] = written[at]! + bytesWritten() - bytesBefore;
     }
   }
   const rows = (rounds - 1) * BLOCK;
@@ -95,6 +100,12 @@ async function measureInserts(bench: Bench, lab: Lab): Promise<void> {
     contenders: [],
     findings: [
       finding("CPU of an insert without index (µs)", micros[0]! / rows),
+      ...names
+        .slice(1)
+        .flatMap((name, at) => [
+          finding(`${name}: CPU added (µs)`, (micros[at + 1]! - micros[0]!) / rows),
+          finding(`${name}: pages written over none`, written[at + 1]! / written[0]!),
+        ]),
       ...(
         [
           ["one random", 0.55],
@@ -153,7 +164,7 @@ async function measureQueries(bench: Bench, lab: Lab): Promise<void> {
   await lab.indexes.catalog.create("bench", {
     ...{ name: "ByTens", table: "Large", key: "Tens:Int32", rate: 0 },
   });
-  while ((await lab.indexes.builder.step("bench", "ByTens")) !== "over");
+  await lab.indexes.builder.build();
   const seconds = (performance.now() - began) / 1000;
   await declareMore(lab, "Thousands:Int32", "ByThousands");
   const each = async (count: number, work: (i: number) => unknown) => {
@@ -187,7 +198,7 @@ async function measureQueries(bench: Bench, lab: Lab): Promise<void> {
 
 async function declareMore({ indexes }: Lab, key: string, name: string): Promise<void> {
   await indexes.catalog.create("bench", { name, table: "Large", key, rate: 0 });
-  while ((await indexes.builder.step("bench", name)) !== "over");
+  await indexes.builder.build();
 }
 
 /** A page, as the operation reads it. */
@@ -227,6 +238,14 @@ async function eachOf(count: number, work: (i: number) => Promise<void>): Promis
   };
   await Promise.all(Array.from({ length: WRITERS }, writer));
 }
+
+/** Pages that this process made dirty, in bytes; 0 where the system does not count them. */
+function bytesWritten(): number {
+  if (!existsSync(IO)) return 0;
+  return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(IO, "utf8"))?.[1] ?? 0);
+}
+
+const IO = "/proc/self/io";
 
 /** Microseconds of this process. */
 async function cpuOf(work: () => Promise<void>): Promise<number> {

@@ -179,8 +179,13 @@ function describeSuggestion(suggestion: IndexSuggestion): string {
 }
 
 function describe({ name, table, key, state, progress }: ShownIndex): string {
-  const done = progress ? `, ${progress.entities} entities done, ${progress.entries} entries` : "";
-  return `${name}  of ${table}, by ${key}: ${state}${done}`;
+  return `${name}  of ${table}, by ${key}: ${state}${progress ? describeProgress(progress) : ""}`;
+}
+
+function describeProgress(progress: NonNullable<ShownIndex["progress"]>): string {
+  const { entities, entries, total, secondsLeft } = progress;
+  const left = total === undefined ? "" : ` of about ${total}, ${secondsLeft} s left`;
+  return `, ${entities} entities done${left}, ${entries} entries`;
 }
 
 /** @throws Error with the message of the server's refusal */

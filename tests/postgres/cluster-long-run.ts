@@ -1,7 +1,9 @@
 /**
- * The engine's suite, and the wire tests whose servers store everything in the engine, over a real Citus cluster:
+ * The engine's suite, the histories of indexes, and the wire tests whose servers store everything in the engine, over a
+ * real Citus cluster; or the given files:
  *
  *   npm run test:cluster
+ *   npm run test:cluster -- tests/postgres/indexes.test.ts
  */
 import { fileURLToPath } from "node:url";
 import { LocalCluster, NO_CLUSTER } from "@rowhouse/server/engine/postgres/test-cluster";
@@ -15,16 +17,21 @@ if (NO_CLUSTER !== undefined) {
   console.error(NO_CLUSTER);
   process.exit(2);
 }
+const indexes = fileURLToPath(new URL("indexes.test.ts", import.meta.url));
+const files = process.argv.slice(2);
 const given = process.env.CITUS_URL;
 const cluster =
   given === undefined ? await LocalCluster.start({ settings: { fsync: "off" } }) : undefined;
 const url = given ?? cluster!.coordinator.url();
-const { code, output } = await runTests([conformance, ...wireTests()], {
-  CITUS_URL: url,
-  POSTGRES_URL: url,
-  TEST_ENGINE: "postgres",
-  ON_CLUSTER: "1",
-});
+const { code, output } = await runTests(
+  files.length > 0 ? files : [conformance, indexes, ...wireTests()],
+  {
+    CITUS_URL: url,
+    POSTGRES_URL: url,
+    TEST_ENGINE: "postgres",
+    ON_CLUSTER: "1",
+  },
+);
 process.stdout.write(output);
 await cluster?.remove();
 process.exitCode = code ?? 1;

@@ -1,6 +1,6 @@
 import type { TableOperation } from "../table-operation.ts";
 import { INDEX_ACCESS, type IndexAddress, indexAddressOf } from "./index-access.ts";
-import { jsonResponse, type ShownIndex, showIndex } from "./index-json.ts";
+import { jsonResponse, type ShownIndex } from "./index-json.ts";
 
 /** Get Index, ours: its key, its state, and how far its building has come. Fails with ResourceNotFound (404). */
 export const getIndex: TableOperation<IndexAddress, ShownIndex> = {
@@ -9,9 +9,9 @@ export const getIndex: TableOperation<IndexAddress, ShownIndex> = {
   access: INDEX_ACCESS,
   decode: indexAddressOf,
 
-  async run({ indexes: { catalog, progressOf } }, { account, name }) {
+  async run({ indexes: { catalog, show } }, { account, name }) {
     const kept = await catalog.findOrThrow(account, name);
-    return showIndex(kept, await progressOf(account, kept));
+    return show(account, kept);
   },
 
   encode: (index) => jsonResponse(200, index),

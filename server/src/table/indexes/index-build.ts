@@ -16,12 +16,24 @@ export interface BuildProgress {
   readonly next: KeyPosition;
   readonly entities: number;
   readonly entries: number;
+  /** Entities there were when it began; undefined on engines that would have to send all of them to count them. */
+  readonly total?: number | undefined;
   /** When the first batch began, in milliseconds since 1970. */
   readonly startedAt: number;
 }
 
 export interface StoredProgress extends BuildProgress {
   readonly version: number;
+}
+
+/** At the pace so far; undefined if it is not known how much there is to do. */
+export function secondsLeft(
+  { entities, total, startedAt }: BuildProgress,
+  nowMs: number,
+): number | undefined {
+  if (total === undefined || entities === 0) return undefined;
+  const secondsEach = (nowMs - startedAt) / 1000 / entities;
+  return Math.max(0, Math.ceil((total - entities) * secondsEach));
 }
 
 export function progressKey(accountId: number, indexId: number): Key {

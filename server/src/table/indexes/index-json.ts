@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { printIndexKey } from "../../query/indexes/index-definition.ts";
 import type { WireResponse } from "../../wire/operation.ts";
 import type { IndexState } from "../table-value.ts";
-import type { BuildProgress } from "./index-build.ts";
+import { type BuildProgress, secondsLeft } from "./index-build.ts";
 import type { DeclaredIndex, KeptIndex } from "./index-catalog.ts";
 import type { CheckPosition } from "./index-check.ts";
 
@@ -19,12 +19,16 @@ export interface ShownIndex {
     readonly entities: number;
     readonly entries: number;
     readonly startedAt: string;
+    /** Entities there were when it began, and the time left at the pace so far; missing on PostgreSQL. */
+    readonly total?: number;
+    readonly secondsLeft?: number;
   };
 }
 
 export function showIndex(
   { table, index }: KeptIndex,
-  progress?: BuildProgress | undefined,
+  progress?: BuildProgress,
+  nowMs = 0,
 ): ShownIndex {
   return {
     name: index.name,
@@ -38,6 +42,10 @@ export function showIndex(
           entities: progress.entities,
           entries: progress.entries,
           startedAt: new Date(progress.startedAt).toISOString(),
+          ...(progress.total !== undefined && {
+            total: progress.total,
+            secondsLeft: secondsLeft(progress, nowMs) ?? 0,
+          }),
         },
       }),
   };

@@ -9,6 +9,7 @@ import { partitionPrefixRange } from "../../engine/key-codec.ts";
 import { openLmdbEngine } from "../../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../../engine/memory-engine.ts";
 import { tablePrefix } from "../table-keys.ts";
+import { progressKey, readProgress, secondsLeft } from "./index-build.ts";
 import {
   ACCOUNT,
   assertIndexesAreRight,
@@ -103,6 +104,25 @@ describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
       await assertIndexesAreRight(lab, `seed ${seed}, round ${round}`);
       for (const { index } of await lab.indexes.list(ACCOUNT)) assert.equal(index.state, "ready");
     }
+  });
+
+  it("tell how far their building has come, and how much is left", async () => {
+    const lab = await openTable();
+    for (let row = 0; row < 10; row++) {
+      await lab.write(insertion("insert", "p", String(row), row < 8 ? '"A":"1"' : ""));
+    }
+    await lab.indexes.create(ACCOUNT, { name: "ByA", table: TABLE, key: "A:String" });
+    const { index } = await lab.indexes.find(ACCOUNT, "ByA").then((kept) => kept!);
+    const key = progressKey(lab.catalog.accountId(ACCOUNT), index.id);
+    await lab.builder.step(ACCOUNT, "ByA", 4);
+    const first = (await readProgress(lab.engine, key))!;
+    assert.deepEqual([first.entities, first.entries, first.total], [4, 4, 10]);
+    assert.equal(secondsLeft(first, first.startedAt + 8000), 12);
+    await lab.write(insertion("insert", "q", "added later", '"A":"1"'));
+    await lab.builder.step(ACCOUNT, "ByA", 6);
+    const second = (await readProgress(lab.engine, key))!;
+    assert.deepEqual([second.entities, second.entries, second.total], [10, 8, 10]);
+    assert.equal(secondsLeft(second, second.startedAt + 8000), 0);
   });
 
   it("get no entry from a writer that does not know them", async () => {

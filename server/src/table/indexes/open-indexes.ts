@@ -3,10 +3,11 @@ import type { Catalog } from "../../catalog/catalog.ts";
 import type { Foundation } from "../../catalog/open-catalog.ts";
 import type { Reaper } from "../../catalog/reaper.ts";
 import type { TableValue } from "../table-value.ts";
-import { progressKey, readProgress, type StoredProgress } from "./index-build.ts";
+import { progressKey, readProgress } from "./index-build.ts";
 import { IndexBuilder } from "./index-builder.ts";
 import { IndexCatalog, type KeptIndex } from "./index-catalog.ts";
 import { IndexCheck } from "./index-check.ts";
+import { type ShownIndex, showIndex } from "./index-json.ts";
 
 /** All that is done with indexes besides reading and writing through them. */
 export interface Indexes {
@@ -14,8 +15,8 @@ export interface Indexes {
   /** Not started yet. */
   readonly builder: IndexBuilder & BackgroundWork;
   readonly check: IndexCheck;
-  /** How far the building of an index has come; undefined if none is on its way. */
-  readonly progressOf: (account: string, kept: KeptIndex) => Promise<StoredProgress | undefined>;
+  /** While an index is built, with how far that has come. */
+  readonly show: (account: string, kept: KeptIndex) => Promise<ShownIndex>;
 }
 
 export function openIndexes(
@@ -29,9 +30,10 @@ export function openIndexes(
     catalog,
     builder: new IndexBuilder({ ...parts, onError }),
     check: new IndexCheck(parts),
-    progressOf: async (account, { index }) =>
-      index.state === "building"
-        ? readProgress(engine, progressKey(tables.accountId(account), index.id))
-        : undefined,
+    show: async (account, kept) => {
+      if (kept.index.state !== "building") return showIndex(kept);
+      const key = progressKey(tables.accountId(account), kept.index.id);
+      return showIndex(kept, await readProgress(engine, key), clock.now());
+    },
   };
 }
