@@ -3,6 +3,7 @@ import { StringDecoder } from "node:string_decoder";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { advise } from "@rowhouse/server/insight/advice/advise";
+import { joinRecordings } from "@rowhouse/server/insight/advice/join-recordings";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/advice/print-advice";
 import type { EntitySample, TableData } from "@rowhouse/server/insight/advice/rule";
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
@@ -13,6 +14,7 @@ import { type Command, Option } from "commander";
 import { CLEAR_LINE } from "./clear-line.ts";
 import { listStoredTables, openDataFolder } from "./inspect-data.ts";
 import { notEmpty } from "./not-empty.ts";
+import { recordingFiles } from "./serve/recording-files.ts";
 import { packageVersion } from "./version.ts";
 
 interface AdviseOptions {
@@ -41,9 +43,9 @@ export function addAdviseCommand(program: Command): void {
       if (!existsSync(recording)) {
         throw new Error(`${recording} does not exist; serve --record creates it.`);
       }
-      checkLength(recording);
+      for (const file of recordingFiles(recording)) checkLength(file);
       const data = await dataOf(location);
-      const advice = advise(linesOf(recording, process.stderr), data);
+      const advice = advise(recordedLines(recording), data);
       process.stdout.write(
         format === "text"
           ? printAdvice(advice)
@@ -67,6 +69,11 @@ function checkLength(recording: string): void {
     const limit = `${RECORDING_BYTES_MAX / 2 ** 20} MiB`;
     throw new Error(`${recording} is larger than the ${limit} that serve --record writes.`);
   }
+}
+
+/** The lines of a recording, of all the processes that wrote it. Shows progress on a terminal. */
+export function recordedLines(recording: string): Iterable<string> {
+  return joinRecordings(recordingFiles(recording).map((file) => linesOf(file, process.stderr)));
 }
 
 const CHUNK_BYTES = 1 << 20;

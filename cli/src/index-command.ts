@@ -9,7 +9,7 @@ import type { CheckedPiece } from "@rowhouse/server/table/indexes/index-check";
 import type { DryRun } from "@rowhouse/server/table/indexes/index-dry-run";
 import type { ShownIndex } from "@rowhouse/server/table/indexes/index-json";
 import type { Command } from "commander";
-import { linesOf } from "./advise.ts";
+import { recordedLines } from "./advise.ts";
 import { fetchSigned, messageIn } from "./explain-request.ts";
 import type { TableRequest } from "./move/table-endpoint.ts";
 
@@ -53,14 +53,14 @@ export function addIndexCommand(program: Command): void {
       const body = { table, key };
       const result = await ask<DryRun>(against, "POST", "", "comp=dryrun", body);
       print(describeDryRun(table, result));
-      if (record) print(describeUses(usesOf(linesOf(record, process.stderr), table, result.key)));
+      if (record) print(describeUses(usesOf(recordedLines(record), table, result.key)));
     });
 
   index
     .command("suggest <recording>")
     .description("rank the indexes that recorded queries would use, by what they save and cost")
     .action((recording: string) => {
-      const suggestions = suggestIndexes(linesOf(recording, process.stderr));
+      const suggestions = suggestIndexes(recordedLines(recording));
       print(
         suggestions.length === 0
           ? "No recorded query would use an index."

@@ -24,7 +24,7 @@ import { runCommand } from "./serve/run-command.ts";
 import { checkOptions } from "./serve/serve-conflicts.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-options.ts";
 import { readSettings, type Settings } from "./serve/settings.ts";
-import { openWatch, type Watch } from "./serve/watch.ts";
+import { openWatch, prepareWatching, type Watch } from "./serve/watch.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./serve/workers.ts";
 import { packageVersion } from "./version.ts";
 
@@ -110,10 +110,12 @@ async function startOrFork(
       say(`Rowhouse ${facts.version} is starting; its data is in ${facts.data}`);
     else if (options.inMemoryPersistence) say(memoryLine(options.extentMemoryLimit));
     for (const line of startLines(options)) say(line);
-  }
-  if (options.workers > 1 && !isWorker()) {
-    runWorkers(options.workers, log, announce);
-    return undefined;
+    const { environment, report } = prepareWatching(options);
+    if (options.workers > 1) {
+      const workers = { count: options.workers, environment };
+      runWorkers({ ...workers, onListening: announce, onEnded: report }, log);
+      return undefined;
+    }
   }
   if (commandLine.length > 0) accountOf(settings.accounts);
   const { server, watch } = await start(options, settings, log);

@@ -1,14 +1,16 @@
 import cluster, { type Worker } from "node:cluster";
 
 /**
- * What the workers tell each other, through the primary: one asks (`gather`), the primary asks all (`wanted`), each
- * answers with its own part (`part`), and the asker gets all of them (`gathered`). Ids are the asker's.
+ * What the workers tell each other, through the primary: one asks (`gather`) for a subject, the primary asks all
+ * (`wanted`), each answers with its own part (`part`), and the asker gets all of them (`gathered`). Ids are the
+ * asker's. A worker that closes leaves its last part of a subject with the primary (`last`).
  */
 type Gathering =
-  | { readonly gather: number }
-  | { readonly wanted: string }
+  | { readonly gather: number; readonly of: string }
+  | { readonly wanted: string; readonly of: string }
   | { readonly part: string; readonly value: unknown }
-  | { readonly gathered: number; readonly values: readonly unknown[] };
+  | { readonly gathered: number; readonly values: readonly unknown[] }
+  | { readonly last: string; readonly value: unknown };
 
 /** A worker that does not answer within this time, because it is busy or dying, is left out. */
 const ANSWER_MS = 2000;
@@ -16,26 +18,34 @@ const ANSWER_MS = 2000;
 /** In the primary: passes requests for parts on to all workers, and their parts back to the one that asked. */
 export class PartsExchange {
   readonly #open = new Map<string, Collected>();
+  readonly #lasts = new Map<string, unknown[]>();
 
   /** Handles a message of a worker; ignores those of other kinds. */
-  receive(worker: Worker, message: unknown): void {
+  receive(worker: Worker, message: Gathering): void {
     if (!isObject(message)) return;
-    if ("gather" in message && typeof message.gather === "number")
-      this.#ask(worker, message.gather);
-    else if ("part" in message && typeof message.part === "string" && "value" in message) {
-      this.#open.get(message.part)?.add(message.value);
+    if ("gather" in message) this.#ask(worker, message.gather, message.of);
+    else if ("part" in message) this.#open.get(message.part)?.add(message.value);
+    else if ("last" in message) {
+      const known = this.#lasts.get(message.last);
+      if (known) known.push(message.value);
+      else this.#lasts.set(message.last, [message.value]);
     }
   }
 
-  #ask(asker: Worker, id: number): void {
-    const key = `${asker.id}:${id}`;
+  /** What the workers that closed have left of a subject. A worker that was killed left nothing. */
+  lastParts(subject: string): readonly unknown[] {
+    return this.#lasts.get(subject) ?? [];
+  }
+
+  #ask(asker: Worker, id: number, of: string): void {
+    const wanted = `${asker.id}:${id}`;
     const all = Object.values(cluster.workers ?? {}).filter((each) => each?.isConnected());
     const done = (values: readonly unknown[]) => {
-      this.#open.delete(key);
+      this.#open.delete(wanted);
       if (asker.isConnected()) asker.send({ gathered: id, values } satisfies Gathering);
     };
-    this.#open.set(key, new Collected(all.length, done));
-    for (const each of all) each?.send({ wanted: key } satisfies Gathering);
+    this.#open.set(wanted, new Collected(all.length, done));
+    for (const each of all) each?.send({ wanted, of } satisfies Gathering);
   }
 }
 
@@ -59,32 +69,52 @@ class Collected {
   }
 }
 
+const subjects = new Map<string, () => unknown>();
+const waiting = new Map<number, (parts: readonly unknown[]) => void>();
+let nextId = 0;
+
 /**
  * In a process that serves: returns a function that gathers the parts of all processes over the same data, which is
  * only its own where there are no workers.
+ * @param subject not used before in this process
+ * @param own returns this process's part: what JSON can express
  */
-export function gathering<Part>(own: () => Promise<Part>): () => Promise<readonly Part[]> {
+export function gathering<Part>(
+  subject: string,
+  own: () => Part | Promise<Part>,
+): () => Promise<readonly Part[]> {
   if (!cluster.isWorker) return async () => [await own()];
-  const waiting = new Map<number, (parts: readonly Part[]) => void>();
-  let next = 0;
-  process.on("message", (message: Gathering) => {
-    if (!isObject(message)) return;
-    if ("wanted" in message) {
-      const part = message.wanted;
-      const answer = (value: Part) => process.send?.({ part, value } satisfies Gathering);
-      own().then(answer, () => {});
-    } else if ("gathered" in message) {
-      // The workers run the same program as this one, and so send the same kind of part.
-      waiting.get(message.gathered)?.(message.values as readonly Part[]);
-      waiting.delete(message.gathered);
-    }
-  });
+  if (subjects.size === 0) process.on("message", answerGathering);
+  subjects.set(subject, own);
   return () =>
     new Promise((resolve) => {
-      const id = next++;
-      waiting.set(id, resolve);
-      process.send?.({ gather: id } satisfies Gathering);
+      const id = nextId++;
+      // The workers run the same program as this one, and so send the same kind of part.
+      waiting.set(id, (parts) => resolve(parts as readonly Part[]));
+      process.send?.({ gather: id, of: subject } satisfies Gathering);
     });
+}
+
+function answerGathering(message: Gathering): void {
+  if (!isObject(message)) return;
+  if ("wanted" in message) {
+    const answer = (value: unknown) =>
+      process.send?.({ part: message.wanted, value } satisfies Gathering);
+    Promise.resolve(subjects.get(message.of)?.()).then(answer, () => {});
+  } else if ("gathered" in message) {
+    waiting.get(message.gathered)?.(message.values);
+    waiting.delete(message.gathered);
+  }
+}
+
+/** In a worker that closes: leaves its last part of a subject with the primary. */
+export function leaveLastPart(subject: string, value: unknown): Promise<void> {
+  const message: Gathering = { last: subject, value };
+  // A primary that is gone has nobody to report to.
+  return new Promise((resolve) => {
+    if (process.send) process.send(message, () => resolve());
+    else resolve();
+  });
 }
 
 function isObject(value: unknown): value is object {

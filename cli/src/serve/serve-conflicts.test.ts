@@ -66,11 +66,6 @@ describe("The flags of serve", () => {
       reason:
         /^--workers needs a data folder to share, and --inMemoryPersistence has none: use only/,
     },
-    {
-      what: "a recording by several processes",
-      args: ["--record=traffic.jsonl", "--workers=2"],
-      reason: /^--record works in a single process only: leave it or --workers out\.$/,
-    },
     ...["--key=k.pem", "--pwd=secret"].map((flag) => ({
       what: `${flag} without a certificate`,
       args: [flag],
@@ -93,5 +88,6 @@ describe("The flags of serve", () => {
     check(MEMORY, "--scan-budget=no scan", "--scan-report=r", "--metrics", "--record=r");
     check("--queueOnly", "--tableOnly", "--targets=azure", "--insight-token=t");
     check("--cert=c.pem", "--key=k.pem", "--pwd=p", "--enforce-targets", "--workers=2");
+    check("--insight", "--scan-budget=no scan", "--targets=azure", "--record=r", "--workers=2");
   });
 });

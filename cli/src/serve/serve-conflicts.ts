@@ -24,10 +24,6 @@ const OF_TABLES: readonly Flag[] = [
   ["enforceTargets", "--enforce-targets"],
   ["record", "--record"],
 ];
-/** These observe the requests of one process. */
-const OF_ONE_PROCESS: readonly Flag[] = OF_TABLES.filter(
-  ([name]) => name !== "enforceTargets" && name !== "metrics",
-);
 
 /**
  * Refuses an option that would have no effect together with, or without, another: the user would believe that it
@@ -104,9 +100,5 @@ function checkWorkers(options: ServeOptions, hasCommand: boolean): void {
     throw new Error(
       "--workers needs a data folder to share, and --inMemoryPersistence has none: use only one of them.",
     );
-  }
-  const [observing] = OF_ONE_PROCESS.filter(([name]) => options[name] !== undefined);
-  if (observing) {
-    throw new Error(`${observing[1]} works in a single process only: leave it or --workers out.`);
   }
 }

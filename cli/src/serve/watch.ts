@@ -1,22 +1,29 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, createWriteStream, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createWriteStream, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { type AnswerPage, OWN_PATH, type Page, pageAnswer } from "@rowhouse/server/http/pages";
-import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
+import {
+  AzureTargets,
+  joinReports,
+  type TargetsReport,
+  type Throttled,
+} from "@rowhouse/server/insight/azure-targets";
+import { drawHeatMap } from "@rowhouse/server/insight/heat-map";
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
-import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
+import { PartitionLoad, reportLoad } from "@rowhouse/server/insight/partition-load";
 import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/print-metrics";
 import { type Metric, partsOf } from "@rowhouse/server/insight/prometheus";
+import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import {
   engineMetrics,
   type PeerCounts,
   peerMetrics,
   RequestMetrics,
 } from "@rowhouse/server/insight/request-metrics";
-import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
+import { joinSummaries, ScanBudget, type ScanSummary } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
@@ -27,9 +34,10 @@ import type { Logger } from "pino";
 import { messageOf } from "../message-of.ts";
 import { readText } from "../read-text.ts";
 import { printScanReport, printTargets } from "../report.ts";
-import { gathering } from "./gathered-parts.ts";
+import { gathering, leaveLastPart } from "./gathered-parts.ts";
 import { scrubMetrics } from "./open-scrub.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
+import { ownRecording, prepareRecording } from "./recording-files.ts";
 import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
@@ -58,6 +66,42 @@ interface Watched {
   readonly scrub: Scrub | undefined;
 }
 
+/** The variable that tells workers the token of the pages, if it was generated. */
+const WORKERS_TOKEN = "ROWHOUSE_WORKERS_INSIGHT_TOKEN";
+
+/** What watching needs before the first process serves, and after the last one has ended. */
+export interface Watching {
+  /** For the environment of the processes that serve. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Prints and writes the reports, from what each process left: see `leaveLastPart`. */
+  report(lastParts: (subject: string) => readonly unknown[]): void;
+}
+
+/**
+ * Checks rules and files once for all processes that will serve.
+ * @throws Error for invalid rules and files that cannot be written
+ */
+export function prepareWatching(options: WatchOptions): Watching {
+  const { scanBudget, scanReport, record: recording } = options;
+  if (recording !== undefined) prepareRecording(recording);
+  if (scanBudget !== undefined) {
+    parsed(scanBudget, parseScanRules);
+    // This run may be killed before it writes its report; an old report must not be mistaken for it.
+    writeReport(scanReport, "");
+    // A device, such as /dev/null, must not be removed.
+    if (statSync(scanReport).isFile()) rmSync(scanReport);
+  }
+  return {
+    environment: { [WORKERS_TOKEN]: newToken() },
+    report(lastParts) {
+      // The workers run the same program as this one, and so leave the same kinds of parts.
+      if (isTargeted(options)) reportTargets(lastParts("targets") as readonly TargetsReport[]);
+      if (scanBudget !== undefined)
+        reportBudget(scanReport, lastParts("scan-budget") as readonly ScanSummary[]);
+    },
+  };
+}
+
 /** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
 export function openWatch(
   options: WatchOptions & { readonly workers: number },
@@ -70,7 +114,7 @@ export function openWatch(
   watchTargets(parts, options, log);
   if (options.metrics) serveMetrics(parts, watched);
   if (options.insight) watchLoad(parts);
-  if (options.record !== undefined) record(parts, options.record, log);
+  if (options.record !== undefined) record(parts, options.record, options.workers, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
   if (options.otel) parts.observers.push(tracingObserver(loadTraceApi(), () => Date.now()));
   if (options.scanBudget !== undefined) holdToBudget(parts, options.scanBudget, options, log);
@@ -104,18 +148,30 @@ function breakRequests(parts: WatchParts, rules: string): void {
 
 function watchTargets(
   { insights, counted, pages, closers }: WatchParts,
-  { enforceTargets, targets: cloud, workers }: WatchOptions & { readonly workers: number },
+  options: WatchOptions & { readonly workers: number },
   log: Logger,
 ): void {
-  if (cloud === undefined && !enforceTargets) return;
+  if (!isTargeted(options)) return;
+  const { enforceTargets, workers } = options;
   const mode = enforceTargets ? "enforce" : "what-if";
   const onPlace = (place: Throttled) =>
     log.warn({ place, mode }, "over the cloud's scalability targets");
   const targets = new AzureTargets(mode, onPlace, workers);
   insights.push(targets);
   counted.push(targets);
-  pages.push({ name: "targets", answer: jsonPage(() => targets.report()) });
-  closers.push(() => print(printTargets(targets.report())));
+  const gather = gathering("targets", () => targets.report());
+  pages.push({ name: "targets", answer: jsonPage(async () => joinReports(await gather())) });
+  closers.push(() =>
+    workers > 1 ? leaveLastPart("targets", targets.report()) : reportTargets([targets.report()]),
+  );
+}
+
+function isTargeted({ enforceTargets, targets }: WatchOptions): boolean {
+  return targets !== undefined || enforceTargets === true;
+}
+
+function reportTargets(parts: readonly TargetsReport[]): void {
+  print(printTargets(joinReports(parts)));
 }
 
 function serveMetrics(
@@ -134,7 +190,7 @@ function serveMetrics(
     const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub];
     return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
-  const gather = gathering(own);
+  const gather = gathering("metrics", own);
   const answer = async () => pageAnswer(200, PROMETHEUS_TYPE, await printMetrics(await gather()));
   pages.push({ name: "metrics", open: true, answer });
 }
@@ -144,13 +200,24 @@ function watchLoad({ insights, pages }: WatchParts): void {
   insights.push(load);
   const count = (query: URLSearchParams, name: string, most: number) =>
     Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
-  const partitions = jsonPage((query) => load.report(count(query, "top", 1000)));
-  const heatMap = jsonPage((query) => load.heatMap(count(query, "rows", 256)));
+  const gatherLoad = gathering("partitions", () => load.part());
+  const gatherHeat = gathering("heatmap", () => load.heatPart());
+  const partitions = jsonPage(async (query) =>
+    reportLoad(await gatherLoad(), count(query, "top", 1000)),
+  );
+  const heatMap = jsonPage(async (query) =>
+    drawHeatMap(await gatherHeat(), count(query, "rows", 256)),
+  );
   pages.push({ name: "partitions", answer: partitions }, { name: "heatmap", answer: heatMap });
 }
 
-function record({ insights, observers, closers }: WatchParts, file: string, log: Logger): void {
-  const { recorder, close } = recordTo(file, log);
+function record(
+  { insights, observers, closers }: WatchParts,
+  file: string,
+  workers: number,
+  log: Logger,
+): void {
+  const { recorder, close } = recordTo(ownRecording(file), RECORDING_BYTES_MAX / workers, log);
   insights.push(recorder);
   observers.push(recorder);
   closers.push(close);
@@ -164,7 +231,7 @@ function logSlow({ insights, observers }: WatchParts, thresholdMs: number, log: 
 function holdToBudget(
   { insights, counted, pages, closers }: WatchParts,
   scanBudget: string,
-  { scanReport }: WatchOptions,
+  { scanReport, workers }: WatchOptions & { readonly workers: number },
   log: Logger,
 ): void {
   const rules = parsed(scanBudget, parseScanRules);
@@ -173,16 +240,19 @@ function holdToBudget(
   );
   insights.push(budget);
   counted.push(budget);
-  pages.push({ name: "scan-budget", answer: jsonPage(() => budget.summary()) });
-  // This run may be killed before it writes its report; an old report must not be mistaken for it.
-  writeReport(scanReport, "");
-  // A device, such as /dev/null, must not be removed.
-  if (statSync(scanReport).isFile()) rmSync(scanReport);
-  closers.push(() => {
-    const summary = budget.summary();
-    writeReport(scanReport, `${JSON.stringify(summary, null, 2)}\n`);
-    print(printScanReport(summary));
-  });
+  const gather = gathering("scan-budget", () => budget.summary());
+  pages.push({ name: "scan-budget", answer: jsonPage(async () => joinSummaries(await gather())) });
+  closers.push(() =>
+    workers > 1
+      ? leaveLastPart("scan-budget", budget.summary())
+      : reportBudget(scanReport, [budget.summary()]),
+  );
+}
+
+function reportBudget(file: string, parts: readonly ScanSummary[]): void {
+  const summary = joinSummaries(parts);
+  writeReport(file, `${JSON.stringify(summary, null, 2)}\n`);
+  print(printScanReport(summary));
 }
 
 function writeReport(file: string, text: string): void {
@@ -196,7 +266,7 @@ function writeReport(file: string, text: string): void {
 function watchOf(parts: WatchParts, options: WatchOptions): Watch {
   const { insights, observers, pages, closers } = parts;
   const { insightToken, metrics, otel, slowQuery } = options;
-  const token = insightToken || randomBytes(TOKEN_BYTES).toString("base64url");
+  const token = insightToken || process.env[WORKERS_TOKEN] || newToken();
   const isTimed = metrics || otel || slowQuery !== undefined;
   return {
     stopwatch: isTimed ? performance : undefined,
@@ -217,6 +287,10 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
   };
 }
 
+function newToken(): string {
+  return randomBytes(TOKEN_BYTES).toString("base64url");
+}
+
 function print(text: string): void {
   process.stdout.write(text);
 }
@@ -233,26 +307,18 @@ function parsed<Rules>(fileOrText: string, parse: (text: string) => Rules): Rule
   }
 }
 
-/**
- * Records to a file that only its owner may read. A disk that fills up later ends the recording, not the server.
- * @throws Error if the file cannot be created.
- */
+/** Records to a file that only its owner may read. A disk that fills up ends the recording, not the server. */
 function recordTo(
   file: string,
+  bytesMax: number,
   log: Logger,
 ): { recorder: TrafficRecorder; close: () => Promise<void> } {
-  try {
-    writeFileSync(file, "", { mode: 0o600 });
-  } catch (cause) {
-    throw new Error(`Cannot write the recording: ${messageOf(cause)}`, { cause });
-  }
-  // An existing file kept its mode. The mode of a device must not be changed.
-  if (statSync(file).isFile()) chmodSync(file, 0o600);
-  const stream = createWriteStream(file, { flags: "a" });
+  const stream = createWriteStream(file, { flags: "a", mode: 0o600 });
   stream.on("error", (error) => log.error({ err: error, file }, "recording stopped"));
-  const recorder = new TrafficRecorder(systemClock, (bytes) => {
+  const write = (bytes: Uint8Array) => {
     if (stream.writable) stream.write(bytes);
-  });
+  };
+  const recorder = new TrafficRecorder(systemClock, write, bytesMax);
   return {
     recorder,
     close: () => {

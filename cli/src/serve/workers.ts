@@ -1,4 +1,5 @@
 import cluster, { type Worker } from "node:cluster";
+import { once } from "node:events";
 import { isSea } from "node:sea";
 import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
@@ -8,6 +9,16 @@ import { PartsExchange } from "./gathered-parts.ts";
 /** The message of a worker to the primary once it serves. */
 interface Listening {
   readonly lines: readonly string[];
+}
+
+export interface WorkersOptions {
+  readonly count: number;
+  /** Added to the environment of each worker. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Called once all of the first workers serve. */
+  readonly onListening: (lines: readonly string[]) => void;
+  /** Called after the last worker has ended, with what those that closed have left of a subject. */
+  readonly onEnded: (lastParts: (subject: string) => readonly unknown[]) => void;
 }
 
 /** The pause before the next attempt, after a replacement worker died before it could serve. */
@@ -20,9 +31,8 @@ const REPLACE_AGAIN_MS = 1000;
  * serving, all exit, with code 2.
  */
 export function runWorkers(
-  count: number,
+  { count, environment, onListening, onEnded }: WorkersOptions,
   log: Logger,
-  onListening: (lines: readonly string[]) => void,
 ): void {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   // An executable with Node inside has no script to name: its workers get the arguments alone.
@@ -33,15 +43,22 @@ export function runWorkers(
   let listening = 0;
   let closing = false;
   const exchange = new PartsExchange();
+  let running = 0;
   const fork = (): void => {
-    const worker = cluster.fork();
+    const worker = cluster.fork(environment);
+    running++;
+    // Its last messages have arrived only when the channel is closed as well.
+    Promise.all([once(worker, "exit"), once(worker, "disconnect")]).then(() => {
+      running--;
+      if (closing && running === 0) onEnded((subject) => exchange.lastParts(subject));
+    });
     const dealt = new DealtConnections(worker.process);
     // Sending to a worker that has just died fails; its exit event follows.
     worker.on("error", (error) => log.warn({ err: error }, "a worker could not be notified"));
     let hasServed = false;
-    worker.on("message", (message: Partial<Listening>) => {
+    worker.on("message", (message) => {
       exchange.receive(worker, message);
-      if (message.lines === undefined) return;
+      if (!isListening(message)) return;
       hasServed = true;
       listening++;
       // The server is ready when the last of the first workers is.
@@ -89,6 +106,10 @@ export function reportListening(lines: readonly string[]): void {
 /** Closes the channel to the primary, which would otherwise keep a closed worker running. */
 export function disconnectFromPrimary(): void {
   if (cluster.isWorker) process.disconnect?.();
+}
+
+function isListening(message: unknown): message is Listening {
+  return typeof message === "object" && message !== null && "lines" in message;
 }
 
 function workers(): Worker[] {

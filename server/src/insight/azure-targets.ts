@@ -37,6 +37,31 @@ export interface TargetsReport {
   readonly places: readonly Throttled[];
 }
 
+/** One report of several processes, each of which allowed its part. */
+export function joinReports(parts: readonly TargetsReport[]): TargetsReport {
+  const [first] = parts;
+  const places = new Map<string, Throttled>();
+  const begun = parts.flatMap((part) => part.places).sort((a, b) => a.firstAt - b.firstAt);
+  for (const place of begun) {
+    const key = `${place.code} ${place.where}`;
+    const known = places.get(key);
+    if (known) {
+      known.count += place.count;
+      known.lastAt = Math.max(known.lastAt, place.lastAt);
+    } else if (places.size < PLACES_MAX) places.set(key, { ...place });
+  }
+  const sum = (count: "requests" | "entities" | "throttled") =>
+    parts.reduce((total, part) => total + part[count], 0);
+  return {
+    mode: first?.mode ?? "what-if",
+    targets: AZURE_TARGETS,
+    requests: sum("requests"),
+    entities: sum("entities"),
+    throttled: sum("throttled"),
+    places: [...places.values()],
+  };
+}
+
 /** Partitions with less than their full allowance; the others need no record. */
 const PARTITIONS_MAX = 2048;
 const PLACES_MAX = 100;

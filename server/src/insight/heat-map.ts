@@ -12,7 +12,7 @@ export interface HeatMapData {
   readonly cells: readonly (readonly number[])[];
 }
 
-interface Slot {
+export interface Slot {
   readonly begin: number;
   total: number;
   /** 128 places, each of which holds a name with a probability equal to its share of the total. */
@@ -75,33 +75,41 @@ export class HeatMap {
     }
   }
 
-  data(rowsMax: number, now: number): HeatMapData {
+  /** What `drawHeatMap` draws: the slots that are not too old. */
+  part(now: number): HeatMapPart {
     const since = now - this.#slotsMax * this.#slotMs;
-    const slots = this.#slots.filter(({ begin }) => begin > since);
-    const names = slots.flatMap((slot) => slot.names).sort(byUnits);
-    const rows: string[] = [];
-    for (let i = 0; i < rowsMax; i++) {
-      const name = names[Math.floor((i * names.length) / rowsMax)];
-      if (name !== undefined && name !== rows.at(-1)) rows.push(name);
-    }
-    const cells = rows.map(() => new Array<number>(slots.length).fill(0));
-    for (const [column, slot] of slots.entries()) {
-      const share = slot.total / slot.names.length;
-      for (const name of slot.names) {
-        const row = Math.max(
-          rows.findLastIndex((start) => start <= name),
-          0,
-        );
-        cells[row]![column]! += share;
-      }
-    }
-    return {
-      slotMs: this.#slotMs,
-      columns: slots.map(({ begin }) => begin),
-      rows,
-      cells: roundedColumns(cells),
-    };
+    return { slotMs: this.#slotMs, slots: this.#slots.filter(({ begin }) => begin > since) };
   }
+}
+
+export interface HeatMapPart {
+  readonly slotMs: number;
+  readonly slots: readonly Slot[];
+}
+
+/** Draws the heat maps of one or more processes, whose slots begin at the same times, as one. */
+export function drawHeatMap(parts: readonly HeatMapPart[], rowsMax = 32): HeatMapData {
+  const slots = parts.flatMap((part) => part.slots);
+  const columns = [...new Set(slots.map(({ begin }) => begin))].sort((a, b) => a - b);
+  const names = slots.flatMap((slot) => slot.names).sort(byUnits);
+  const rows: string[] = [];
+  for (let i = 0; i < rowsMax; i++) {
+    const name = names[Math.floor((i * names.length) / rowsMax)];
+    if (name !== undefined && name !== rows.at(-1)) rows.push(name);
+  }
+  const cells = rows.map(() => new Array<number>(columns.length).fill(0));
+  for (const slot of slots) {
+    const column = columns.indexOf(slot.begin);
+    const share = slot.total / slot.names.length;
+    for (const name of slot.names) {
+      const row = Math.max(
+        rows.findLastIndex((start) => start <= name),
+        0,
+      );
+      cells[row]![column]! += share;
+    }
+  }
+  return { slotMs: parts[0]?.slotMs ?? 0, columns, rows, cells: roundedColumns(cells) };
 }
 
 /** Rounds to whole numbers without changing the rounded sum of a column. */

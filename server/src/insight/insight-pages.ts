@@ -1,4 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
+import type { Awaitable } from "../awaitable.ts";
 import { type AnswerPage, jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
 
 /**
@@ -17,8 +18,13 @@ export function behindToken(token: string, answer: AnswerPage): AnswerPage {
 }
 
 /** A page of what `data` returns when it is requested. */
-export function jsonPage(data: (query: URLSearchParams) => unknown): AnswerPage {
-  return ({ query }) => jsonAnswer(200, data(query));
+export function jsonPage(data: (query: URLSearchParams) => Awaitable<unknown>): AnswerPage {
+  return ({ query }) => {
+    const found = data(query);
+    return found instanceof Promise
+      ? found.then((each) => jsonAnswer(200, each))
+      : jsonAnswer(200, found);
+  };
 }
 
 /** Programs pass the token in a header, people in a URL. */

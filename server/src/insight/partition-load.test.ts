@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
-import { HeatMap } from "./heat-map.ts";
+import { drawHeatMap, HeatMap } from "./heat-map.ts";
 import { InsertOrder } from "./insert-order.ts";
 import { keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
@@ -167,13 +167,27 @@ describe("The order of inserts", () => {
 });
 
 describe("The heat map", () => {
+  it("of several processes adds what each counted in the same ten seconds", () => {
+    const maps = ["a", "b", "b"].map((name, i) => {
+      const heat = new HeatMap({ slotMs: 1000, random: evenly() });
+      heat.add(name, 10, i === 2 ? 1500 : 300);
+      return heat.part(1500);
+    });
+    const { columns, rows, cells } = drawHeatMap(maps, 8);
+    assert.deepEqual({ columns, rows }, { columns: [0, 1000], rows: ["a", "b"] });
+    assert.deepEqual(cells, [
+      [10, 0],
+      [10, 10],
+    ]);
+  });
+
   it("reports the exact total of each slot, divided among ranges by the sample", () => {
     const heat = new HeatMap({ slotMs: 1000, slotsMax: 2, random: evenly() });
     for (let second = 0; second < 3; second++) {
       for (let i = 0; i < 1000; i++)
         heat.add(i % 4 === 0 ? "a" : "b", 2, second * 1000 + (i % 900));
     }
-    const { columns, rows, cells } = heat.data(8, 2999);
+    const { columns, rows, cells } = drawHeatMap([heat.part(2999)], 8);
     assert.deepEqual(columns, [1000, 2000]);
     assert.deepEqual(rows, ["a", "b"]);
     assert.equal(cells[0]![1]! + cells[1]![1]!, 2000);
@@ -184,7 +198,7 @@ describe("The heat map", () => {
     const heat = new HeatMap({ random: evenly() });
     for (let i = 0; i < 1007; i++) heat.add(`p${(i * 7919) % 53}`, 1, 0);
     for (const rows of [1, 7, 32]) {
-      const { cells } = heat.data(rows, 0);
+      const { cells } = drawHeatMap([heat.part(0)], rows);
       assert.equal(
         cells.reduce((sum, [cell]) => sum + cell!, 0),
         1007,
@@ -195,15 +209,15 @@ describe("The heat map", () => {
   it("drops slots that are too old, also if no requests arrive", () => {
     const heat = new HeatMap({ slotMs: 1000, slotsMax: 2 });
     heat.add("a", 1, 500);
-    assert.deepEqual(heat.data(8, 1999).columns, [0]);
-    assert.deepEqual(heat.data(8, 2000).columns, []);
+    assert.deepEqual(drawHeatMap([heat.part(1999)], 8).columns, [0]);
+    assert.deepEqual(drawHeatMap([heat.part(2000)], 8).columns, []);
   });
 
   it("gives a scan its weight among a few requests, whether it comes first or last", () => {
     for (const at of [0, 50]) {
       const heat = new HeatMap({ random: evenly() });
       for (let i = 0; i < 51; i++) heat.add(i === at ? "scanned" : "asked", i === at ? 950 : 1, 0);
-      const { rows, cells } = heat.data(2, 0);
+      const { rows, cells } = drawHeatMap([heat.part(0)], 2);
       assert.deepEqual(rows, ["asked", "scanned"]);
       assert.ok(Math.abs(cells[1]![0]! - 950) < 90, `${cells[1]![0]} of 1000`);
     }

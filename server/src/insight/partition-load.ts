@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { HeatMap, type HeatMapData } from "./heat-map.ts";
+import { drawHeatMap, HeatMap, type HeatMapData, type HeatMapPart } from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
 import {
   countedEntities,
@@ -11,7 +11,7 @@ import {
   type QueryFacts,
   type WriteFacts,
 } from "./insight.ts";
-import { type Followed, PartitionSketch } from "./partition-sketch.ts";
+import { PartitionSketch } from "./partition-sketch.ts";
 
 export interface HotPartition {
   /** `account/table/partition key`. */
@@ -100,38 +100,42 @@ export class PartitionLoad implements Partial<Insight> {
     for (const _ of inserts) order?.add(partitionKey, now);
   }
 
-  report(count = 20): LoadReport {
+  report(count?: number): LoadReport {
+    return reportLoad([this.part()], count);
+  }
+
+  heatMap(rowsMax?: number): HeatMapData {
+    return drawHeatMap([this.heatPart()], rowsMax);
+  }
+
+  /** What `reportLoad` reports. */
+  part(): LoadPart {
     const now = this.#clock.now();
     const { across, total } = this.#sketch;
-    const perSecond = (amount: number) => rounded(this.#sketch.perSecond(amount, now));
-    const share = (load: number) => (total > 0 ? Math.round((load / total) * 1000) / 1000 : 0);
-    const heaviest = this.#sketch.heaviest(Math.max(count, 10));
+    const perSecond = (amount: number) => this.#sketch.perSecond(amount, now);
+    const followed = this.#sketch.heaviest(Number.POSITIVE_INFINITY);
     return {
       halfLifeSeconds: this.#sketch.scale.halfLifeMs / 1000,
       load: perSecond(total),
       loadAcrossPartitions: perSecond(across),
-      followed: this.#sketch.followedCount,
-      hottest: heaviest.slice(0, count).map((each) => ({
+      unfollowedMax: this.#sketch.isFull ? perSecond(followed.at(-1)?.load ?? 0) : 0,
+      followed: followed.map((each) => ({
         partition: each.name,
         load: perSecond(each.load),
         excess: perSecond(each.excess),
-        share: share(each.load),
         read: perSecond(each.read),
         written: perSecond(each.written),
         scanned: perSecond(each.scanned),
       })),
-      skew: {
-        first: share(sum(heaviest.slice(0, 1))),
-        firstTen: share(sum(heaviest.slice(0, 10))),
-      },
       inserts: [...this.#orders].map(([table, { examples, verdict }]) => ({
         ...{ table, order: verdict, examples },
       })),
     };
   }
 
-  heatMap(rowsMax = 32): HeatMapData {
-    return this.#heat.data(rowsMax, this.#clock.now());
+  /** What `drawHeatMap` draws. */
+  heatPart(): HeatMapPart {
+    return this.#heat.part(this.#clock.now());
   }
 
   #orderOf(table: string, now: number): InsertOrder | undefined {
@@ -154,13 +158,93 @@ export class PartitionLoad implements Partial<Insight> {
   }
 }
 
+/** What one process counted, in entities a second. */
+export interface LoadPart {
+  readonly halfLifeSeconds: number;
+  readonly load: number;
+  readonly loadAcrossPartitions: number;
+  /** No partition that is not followed here has more load here. */
+  readonly unfollowedMax: number;
+  readonly followed: readonly FollowedLoad[];
+  readonly inserts: readonly TableInserts[];
+}
+
+type FollowedLoad = Omit<HotPartition, "share">;
+
+/**
+ * The load that one or more processes over the same data counted. The sketch's guarantees hold for the sums: where a
+ * process does not follow a partition, the most that it may have counted is added to load and excess.
+ */
+export function reportLoad(parts: readonly LoadPart[], count = 20): LoadReport {
+  const total = sum(parts.map(({ load }) => load));
+  const share = (load: number) => (total > 0 ? Math.round((load / total) * 1000) / 1000 : 0);
+  const followed = joinFollowed(parts).sort((a, b) => b.load - a.load);
+  const skewOf = (heaviest: number) =>
+    share(sum(followed.slice(0, heaviest).map(({ load }) => load)));
+  return {
+    halfLifeSeconds: parts[0]?.halfLifeSeconds ?? 0,
+    load: rounded(total),
+    loadAcrossPartitions: rounded(sum(parts.map((part) => part.loadAcrossPartitions))),
+    followed: followed.length,
+    hottest: followed.slice(0, count).map((each) => ({
+      partition: each.partition,
+      load: rounded(each.load),
+      excess: rounded(each.excess),
+      share: share(each.load),
+      read: rounded(each.read),
+      written: rounded(each.written),
+      scanned: rounded(each.scanned),
+    })),
+    skew: { first: skewOf(1), firstTen: skewOf(10) },
+    inserts: joinInserts(parts.flatMap(({ inserts }) => inserts)),
+  };
+}
+
+function joinFollowed(parts: readonly LoadPart[]): FollowedLoad[] {
+  const unfollowed = sum(parts.map(({ unfollowedMax }) => unfollowedMax));
+  const joined = new Map<string, FollowedLoad>();
+  for (const { followed, unfollowedMax } of parts) {
+    for (const each of followed) {
+      const known = joined.get(each.partition);
+      const [load, excess] = known ? [known.load, known.excess] : [unfollowed, unfollowed];
+      joined.set(each.partition, {
+        partition: each.partition,
+        load: load - unfollowedMax + each.load,
+        excess: excess - unfollowedMax + each.excess,
+        read: (known?.read ?? 0) + each.read,
+        written: (known?.written ?? 0) + each.written,
+        scanned: (known?.scanned ?? 0) + each.scanned,
+      });
+    }
+  }
+  return [...joined.values()];
+}
+
+/** Each process sees some of a table's inserts, in their order: a third of ascending keys ascends as well. */
+function joinInserts(inserts: readonly TableInserts[]): TableInserts[] {
+  const joined = new Map<string, TableInserts>();
+  for (const each of inserts) {
+    const known = joined.get(each.table);
+    const order = known ? joinOrders(known.order, each.order) : each.order;
+    const examples = [...new Set([...(known?.examples ?? []), ...each.examples])];
+    joined.set(each.table, { table: each.table, order, examples });
+  }
+  return [...joined.values()];
+}
+
+function joinOrders(a: OrderVerdict, b: OrderVerdict): OrderVerdict {
+  if (a === b || b === "too few") return a;
+  if (a === "too few") return b;
+  return "spread";
+}
+
 /** An upsert may be an insert. */
 function isInsert({ kind, ifMatch }: MutationFacts): boolean {
   return kind === "insert" || (kind !== "delete" && ifMatch === undefined);
 }
 
-function sum(followed: readonly Followed[]): number {
-  return followed.reduce((load, each) => load + each.load, 0);
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
 }
 
 function rounded(rate: number): number {

@@ -99,8 +99,9 @@ export class PartitionSketch {
     return [...this.#followed.values()].sort((a, b) => b.load - a.load).slice(0, count);
   }
 
-  get followedCount(): number {
-    return this.#heap.length;
+  /** Whether there are partitions that may not be followed. */
+  get isFull(): boolean {
+    return this.#heap.length >= this.#followedMax;
   }
 
   perSecond(amount: number, now: number): number {

@@ -38,6 +38,41 @@ const OVERRUNS_MAX = 500;
 /** Limit for each text of a kind: all kinds together stay below 10 MiB. */
 const TEXT_LENGTH_MAX = 2000;
 
+/** One summary of several processes, which held their queries to the same rules. */
+export function joinSummaries(parts: readonly ScanSummary[]): ScanSummary {
+  const overruns = new Map<string, Overrun>();
+  for (const each of parts.flatMap((part) => part.overruns)) {
+    const kind = kindOf(each);
+    const known = overruns.get(kind);
+    const both = known && {
+      ...known,
+      count: known.count + each.count,
+      refused: known.refused + each.refused,
+      entitiesRead: known.entitiesRead + each.entitiesRead,
+      entitiesReturned: known.entitiesReturned + each.entitiesReturned,
+    };
+    if (known || overruns.size < OVERRUNS_MAX) overruns.set(kind, both ?? each);
+  }
+  const sum = (count: "queries" | "overBudget" | "refused") =>
+    parts.reduce((total, part) => total + part[count], 0);
+  return {
+    queries: sum("queries"),
+    overBudget: sum("overBudget"),
+    refused: sum("refused"),
+    strict: parts.some(({ strict }) => strict),
+    overruns: [...overruns.values()].sort((a, b) => b.count - a.count),
+  };
+}
+
+function kindOf({
+  account,
+  table,
+  class: planClass,
+  shape,
+}: Pick<Overrun, "account" | "table" | "class" | "shape">): string {
+  return `${account}/${table}/${planClass}/${shape}`;
+}
+
 /** A table's rules, prepared for lookup: each query may use them twice. */
 interface CompiledRules {
   /** Classes at or after this index in `PLAN_CLASSES` are over budget, for `reason`. */
@@ -136,7 +171,7 @@ export class ScanBudget implements Partial<Insight> {
     this.#overBudget++;
     if (this.#strict) this.#refused++;
     const shape = filter?.trim() ? kept(shapeOf(parseFilter(filter))) : "";
-    const kind = `${account}/${table}/${planClass}/${shape}`;
+    const kind = kindOf({ account, table, class: planClass, shape });
     const known = this.#overruns.get(kind);
     const before: Overrun = known ?? {
       ...{ account, table: detachedString(table), class: planClass, shape, reason },
