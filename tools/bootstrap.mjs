@@ -12,12 +12,14 @@ installWhenTheLockFileChanged();
 switch (command) {
   case "start":
     build();
+    buildExplorer();
     // In this process, so that signals and exit codes have only one process to pass through.
     endWithParent();
     process.argv.splice(1, process.argv.length, join(root, "cli/dist/main.js"), "serve", ...rest);
     await import("../cli/dist/main.js");
     break;
   case "dev":
+    buildExplorer();
     hand(process.execPath, [
       "--watch",
       "--conditions=rowhouse-source",
@@ -64,8 +66,14 @@ function build() {
   run(process.execPath, ["node_modules/typescript/bin/tsc", "--build", "cli"]);
 }
 
+/** The page that the server serves; nothing to do unless its sources changed. */
+function buildExplorer() {
+  run(process.execPath, ["explorer/build.mjs"]);
+}
+
 function check() {
   run(process.execPath, ["node_modules/typescript/bin/tsc", "--build"]);
+  buildExplorer();
   run(process.execPath, ["node_modules/@biomejs/biome/bin/biome", "check", "."]);
 }
 

@@ -6,7 +6,10 @@ import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const everything = ["protocol", "server", "patterns", "cli", "bench", "examples", "tests", "tools"];
+const everything = [
+  ...["protocol", "server", "patterns", "explorer", "cli"],
+  ...["bench", "examples", "tests", "tools"],
+];
 const given = process.argv.slice(2);
 const folders = given.length > 0 ? given : everything;
 const missing = folders.find((path) => !existsSync(resolve(root, path)));
@@ -21,7 +24,8 @@ if (files.length === 0) fail(`No *.test.ts below ${folders.join(", ")}.`);
  */
 const GROUP_FILES_MAX = 16;
 /** Folders whose files may share a process, one after the other. */
-const SHARING = /^(protocol|server|patterns|cli|bench|tools|tests\/wire\/(table|queue|blob)-)/;
+const SHARING =
+  /^(protocol|server|patterns|explorer|cli|bench|tools|tests\/wire\/(table|queue|blob)-)/;
 /**
  * Marks a file that needs its own process: hooks that apply to the whole process (`after` runs last and may
  * be shared), or use of its memory, its environment, its output or other processes.

@@ -17,6 +17,7 @@ import { reportOf } from "./report.ts";
 import { seed } from "./seed.ts";
 import { ciPages } from "./serve/ci-pages.ts";
 import { onSignals } from "./serve/end-signals.ts";
+import { type Explorer, openExplorer } from "./serve/explorer.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
 import { openScrub, withScrub } from "./serve/open-scrub.ts";
@@ -118,7 +119,7 @@ async function startOrFork(
     }
   }
   if (commandLine.length > 0) accountOf(settings.accounts);
-  const { server, watch } = await start(options, settings, log);
+  const { server, watch, explorer } = await start(options, settings, log);
   const close = () => server.close().then(() => watch.close());
   // Before printing the lines: a script that waits for them may signal the server immediately.
   if (commandLine.length === 0) {
@@ -126,7 +127,12 @@ async function startOrFork(
   }
   const { table } = server.urls;
   const pages = table === undefined ? [] : watch.addresses(table);
-  const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
+  const opened =
+    table !== undefined && explorer && emulatorName() === undefined
+      ? [`The explorer is at ${explorer.address(table)}`]
+      : [];
+  const insight = pages.map((url) => `Insight is at ${url}`);
+  const lines = [...insight, ...opened, ...listeningLines(server)];
   if (isWorker()) reportListening(lines);
   else announce(lines);
   return { server, accounts: settings.accounts, close };
@@ -158,7 +164,7 @@ async function start(
   options: ServeOptions,
   { accounts, bearer }: Settings,
   log: Logger,
-): Promise<{ server: RunningServer; watch: Watch }> {
+): Promise<{ server: RunningServer; watch: Watch; explorer: Explorer | undefined }> {
   if (options.oauth !== undefined && !bearer) {
     log.warn(
       "--oauth is given, but no issuer is configured in --config: bearer tokens are refused",
@@ -180,6 +186,7 @@ async function start(
   const ci = options.ci
     ? ciPages({ accounts, bearer, server: () => running, seed: options.seed })
     : [];
+  const explorer = openExplorer(options, accounts, () => running);
   const server = await startServer({
     accounts,
     engine,
@@ -202,7 +209,7 @@ async function start(
     observer,
     insight,
     gate,
-    pages: [...pages, ...ci],
+    pages: [...pages, ...ci, ...(explorer?.pages ?? [])],
     stopwatch,
     onError: (error) =>
       faults.report("background work failed and will be retried, or a response was cut off", error),
@@ -216,7 +223,7 @@ async function start(
     }
   }
   running = server;
-  return { server, watch };
+  return { server, watch, explorer };
 }
 
 /** What the log says first, to tell one start from another. */

@@ -156,6 +156,13 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     body: "<SignedIdentifiers />",
     writes: true,
   },
+  GetTableStatistics: {
+    method: "GET",
+    path: "/_rowhouse/statistics/People",
+    writes: false,
+    withoutTable: "TableNotFound",
+    rights: { account: { types: "o", permissions: "r" }, bearer: "reader" },
+  },
   ListIndexes: { method: "GET", path: "/_rowhouse/indexes", writes: false, rights: OWNER },
   GetIndex: {
     method: "GET",

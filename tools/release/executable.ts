@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Plugin } from "esbuild";
 import { nodeOf } from "../../bench/harness/runtimes.ts";
 import { bundleCommonJs, inRoot } from "./bundle.ts";
+import { buildExplorer } from "./explorer.ts";
 import { manifestOf } from "./manifests.ts";
 import { notesOfAddon, notices } from "./notices.ts";
 import { run } from "./run.ts";
@@ -24,7 +25,8 @@ export async function buildExecutable(
   const stage = join(folder, "stage", `executable-${architecture}`);
   mkdirSync(stage, { recursive: true });
   const main = join(stage, "main.cjs");
-  const included = await bundleCommonJs("cli/src/main.ts", main, {
+  const pagePackages = await buildExplorer();
+  const bundled = await bundleCommonJs("cli/src/main.ts", main, {
     external: [],
     plugins: [embeddedAddon()],
   });
@@ -42,7 +44,10 @@ export async function buildExecutable(
   run(nodeOf(NODE), ["--build-sea", file], stage);
   chmodSync(output, 0o755);
   const licences = `${output}.NOTICES.txt`;
-  writeFileSync(licences, `${notices(included)}${notesOfAddon()}`);
+  writeFileSync(
+    licences,
+    `${notices([...new Set([...bundled, ...pagePackages])].sort())}${notesOfAddon()}`,
+  );
   return [output, licences];
 }
 

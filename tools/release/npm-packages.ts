@@ -10,6 +10,7 @@ import {
 import { join } from "node:path";
 import { build } from "esbuild";
 import { bundleCommonJs, bundleModules, inRoot } from "./bundle.ts";
+import { buildExplorer } from "./explorer.ts";
 import { manifestOf, root } from "./manifests.ts";
 import { notices } from "./notices.ts";
 import { run } from "./run.ts";
@@ -41,10 +42,10 @@ export async function stageRowhouse(folder: string): Promise<StagedPackage> {
   const stage = emptied(join(folder, "stage", "rowhouse"));
   const dist = join(stage, "dist");
   const testing = "cli/src/testing.ts";
-  const { dependencies, included } = await bundleModules(
-    { main: "cli/src/main.ts", testing },
-    dist,
-  );
+  const pagePackages = await buildExplorer();
+  const bundle = await bundleModules({ main: "cli/src/main.ts", testing }, dist);
+  const { dependencies } = bundle;
+  const included = [...new Set([...bundle.included, ...pagePackages])].sort();
   // For test runners that load CommonJS; the two packages with native or optional parts are found when needed.
   await bundleCommonJs(testing, join(dist, "testing.cjs"), { external: ["lmdb", "pg"] });
   writeFileSync(join(stage, "NOTICES.txt"), notices(included));
@@ -162,7 +163,7 @@ function copyPages(stage: string, pages: readonly string[]): void {
 
 function manualPages(): string[] {
   return readdirSync(inRoot("docs/manual"), { recursive: true, encoding: "utf8" })
-    .filter((page) => page.endsWith(".md"))
+    .filter((page) => /\.(md|png)$/.test(page))
     .map((page) => join("docs/manual", page));
 }
 

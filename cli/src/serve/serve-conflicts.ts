@@ -19,6 +19,7 @@ const OF_TABLES: readonly Flag[] = [
   ["insight", "--insight"],
   ["metrics", "--metrics"],
   ["ci", "--ci"],
+  ["explorer", "--explorer"],
   ["scanBudget", "--scan-budget"],
   ["targets", "--targets"],
   ["enforceTargets", "--enforce-targets"],
@@ -59,6 +60,9 @@ export function checkOptions(
     throw new Error(
       "--insight-token protects the pages of --insight, --scan-budget and --targets: add one of these, or leave --insight-token out.",
     );
+  }
+  if (options.noExplorer && (options.explorer || options.explorerHost)) {
+    throw new Error("--noExplorer contradicts --explorer and --explorer-host: leave one out.");
   }
   const only = (["queueOnly", "blobOnly"] as const).find((name) => options[name]);
   const [ofTables] = given(OF_TABLES);

@@ -26,6 +26,10 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly inMemoryPersistence?: true;
   readonly seed?: string;
   readonly ci?: true;
+  /** Where the table port is reached from elsewhere, there is no explorer without it. */
+  readonly explorer?: true | "readonly";
+  readonly noExplorer?: true;
+  readonly explorerHost?: readonly string[];
   readonly workers: number;
   readonly lane: "node" | "fast";
   readonly silent?: true;
@@ -77,6 +81,15 @@ export function serveOptions(): Option[] {
       "--ci",
       "let anyone create and empty accounts over HTTP, for tests; needs --inMemoryPersistence",
     ),
+    new Option(
+      "--explorer [mode]",
+      "serve the explorer, a page to look at tables, where others can reach the table port, too; or read-only",
+    ).choices(["readonly"]),
+    new Option("--noExplorer", "serve no explorer"),
+    new Option(
+      "--explorer-host <names...>",
+      "more host names by which browsers may open the explorer",
+    ).argParser((text: string, before: readonly string[] = []) => [...before, notEmpty(text)]),
     ...SERVICE_NAMES.flatMap((name) => [host(name), port(name), only(name)]),
     new Option("--workers <count>", "processes that share the ports and the data folder")
       .default(1)

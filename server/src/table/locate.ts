@@ -13,7 +13,8 @@ export type TableResource =
   | "batch" // `/$batch`
   | "metadata" // `/$metadata`
   | "indexes" // `/_rowhouse/indexes`
-  | "index"; // `/_rowhouse/indexes/i`
+  | "index" // `/_rowhouse/indexes/i`
+  | "statistics"; // `/_rowhouse/statistics/t`
 
 type TableLocation = Location<TableResource>;
 
@@ -34,7 +35,7 @@ export function locateTable(servicePath: string): TableLocation {
   const open = path.indexOf("(");
   const end = open >= 0 ? open : path.length - (path.endsWith("/") ? 1 : 0);
   const name = path.slice(1, end);
-  if (name.startsWith(OWN_PREFIX)) return locateIndex(path);
+  if (name.startsWith(OWN_PREFIX)) return locateOwn(path);
   if (name === "" || name.includes("/")) return locateBelowTable(path);
   if (open < 0 && name.startsWith("$")) {
     if (name === "$batch") return BATCH;
@@ -70,7 +71,9 @@ function locateBelowTable(path: string): TableLocation {
 /** Ours: no table's name begins with an underscore. */
 const OWN_PREFIX = "_rowhouse/";
 
-function locateIndex(path: string): TableLocation {
+function locateOwn(path: string): TableLocation {
+  const [, table] = /^\/_rowhouse\/statistics\/([^/]+)\/?$/.exec(path) ?? [];
+  if (table !== undefined) return { resource: "statistics", name: table };
   const [, name] = /^\/_rowhouse\/indexes(?:\/([^/]*))?\/?$/.exec(path) ?? [undefined, null];
   if (name === null) throw new ServiceError("InvalidUri");
   return name ? { resource: "index", name } : { resource: "indexes", name: "" };

@@ -28,6 +28,8 @@ export interface PageRequest {
   readonly bytesMax: number;
   /** Milliseconds since 1970 by the reader's clock. */
   readonly deadline: number;
+  /** The page ends soon after this many entities were read, whatever they were. Default: no limit. */
+  readonly readMax?: number | undefined;
   /** Called for each entity of the page; the view is valid only during the call. */
   readonly take: (view: RecordView) => void;
   /** Finds the entities of the plan through indexes instead of by its reads. Default: none. */
@@ -292,7 +294,7 @@ export class PageReader {
     this.#bytesRead += value.length;
     if (
       this.#entitiesRead % ENTITIES_PER_CLOCK_LOOK === 0 &&
-      this.#clock.now() > this.#request.deadline
+      (this.#clock.now() > this.#request.deadline || this.#isReadOut())
     ) {
       this.#end(view);
       return false;
@@ -311,8 +313,12 @@ export class PageReader {
    */
   #leftOut(count: number): boolean {
     this.#entitiesRead += count;
-    this.#isOverdue = this.#clock.now() > this.#request.deadline;
+    this.#isOverdue = this.#clock.now() > this.#request.deadline || this.#isReadOut();
     return !this.#isOverdue && !this.#isFull();
+  }
+
+  #isReadOut(): boolean {
+    return this.#entitiesRead >= (this.#request.readMax ?? Number.POSITIVE_INFINITY);
   }
 
   #isFull(): boolean {

@@ -1,4 +1,5 @@
 import { encodeContinuation } from "@rowhouse/protocol/continuation";
+import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import {
   type EntityContinuation,
@@ -13,6 +14,7 @@ import type { Plan } from "../query/plan.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import type { SasKeyRange } from "../wire/identity.ts";
+import type { WireRequest } from "../wire/operation.ts";
 import type { EntityPosition } from "./entity-head.ts";
 import type { OpenTable } from "./entity-store.ts";
 import { EntityListWriter } from "./entity-writer.ts";
@@ -34,6 +36,7 @@ interface QueryEntitiesInput extends TableAddress {
   /** What the heads of the returned entities depend on. */
   readonly position: EntityPosition;
   readonly filterText: string | undefined;
+  readonly readMax: number | undefined;
   readonly arrivedAt: number;
   readonly client: string;
 }
@@ -62,6 +65,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       bounds: identity.kind === "service-sas" ? identity.keyRange : undefined,
       position: request,
       filterText: query.get("$filter"),
+      readMax: readMaxOf(request),
       arrivedAt,
       client: remoteAddress,
     };
@@ -109,6 +113,24 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     return { status: 200, headers, body };
   },
 };
+
+/** Ours: about how many entities a page may read before it ends, with a continuation if anything is left. */
+const READ_MAX = "x-rowhouse-read-max";
+
+/** @throws ServiceError InvalidHeaderValue */
+function readMaxOf(request: Pick<WireRequest, "header">): number | undefined {
+  const text = request.header(READ_MAX);
+  if (text === undefined) return undefined;
+  if (!/^[1-9]\d{0,8}$/.test(text)) {
+    throw new ServiceError("InvalidHeaderValue", {
+      details: [
+        ["HeaderName", READ_MAX],
+        ["HeaderValue", text],
+      ],
+    });
+  }
+  return Number(text);
+}
 
 /** What one page is read by. */
 interface PagePlan {
@@ -174,6 +196,7 @@ function readPage(
     entitiesMax: top,
     bytesMax,
     deadline,
+    readMax: input.readMax,
     plan: top === 0 ? { ...plan, reads: [] } : plan,
     predicate,
     source,

@@ -17,6 +17,7 @@ import { deleteTable } from "./delete-table.ts";
 import { entityGroupTransaction } from "./entity-group-transaction.ts";
 import { getEntity } from "./get-entity.ts";
 import { getTable } from "./get-table.ts";
+import { getTableStatistics } from "./get-table-statistics.ts";
 import { repairIndex, verifyIndex } from "./indexes/check-index.ts";
 import { createIndex } from "./indexes/create-index.ts";
 import { detachIndex } from "./indexes/detach-index.ts";
@@ -57,6 +58,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   entityGroupTransaction,
   getTableAcl,
   setTableAcl,
+  getTableStatistics,
   listIndexes,
   getIndex,
   createIndex,

@@ -1,0 +1,70 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hostname } from "node:os";
+import type { Accounts } from "@rowhouse/server/auth/accounts";
+import { systemClock } from "@rowhouse/server/clock";
+import type { ExplorerPage } from "@rowhouse/server/explorer/explorer-page";
+import { OWN_PATH, type Page, type PageRequest, textAnswer } from "@rowhouse/server/http/pages";
+import type { RunningServer } from "@rowhouse/server/server";
+import { reachesThisMachineOnly } from "./loopback.ts";
+import type { ServeOptions } from "./serve-options.ts";
+
+const LINK_BYTES = 18;
+
+export interface Explorer {
+  readonly pages: readonly Page[];
+  /** Where to open it: with a token that logs in once, or without one where it could be used from elsewhere. */
+  address(tableUrl: string): string;
+}
+
+/**
+ * The explorer on the table port: where only this machine reaches it, or where `--explorer` asks for it. Its modules are
+ * loaded by the first request for it, so whoever does not use it does not pay for it.
+ * @param server undefined until it has started
+ */
+export function openExplorer(
+  options: ServeOptions,
+  accounts: Accounts,
+  server: () => RunningServer | undefined,
+): Explorer | undefined {
+  const isLocal = reachesThisMachineOnly(options.tableHost);
+  if (options.noExplorer || !(isLocal || options.explorer)) return undefined;
+  let link = isLocal && options.workers === 1 ? randomBytes(LINK_BYTES).toString("base64url") : "";
+  const takeLink = (token: string) => {
+    const isRight = link !== "" && timingSafeEqual(digest(token), digest(link));
+    if (isRight) link = "";
+    return isRight;
+  };
+  let loading: Promise<ExplorerPage> | undefined;
+  const load = async (running: RunningServer): Promise<ExplorerPage> => {
+    const [{ ExplorerPage }, { assets }] = await Promise.all([
+      import("@rowhouse/server/explorer/explorer-page"),
+      import("@rowhouse/explorer/assets"),
+    ]);
+    return new ExplorerPage({
+      accounts,
+      assets,
+      clock: systemClock,
+      handle: running.handles.get("table")!,
+      isReadOnly: options.explorer === "readonly",
+      hosts: [options.tableHost, hostname(), ...(options.explorerHost ?? [])].map((name) =>
+        name.toLowerCase(),
+      ),
+      takeLink,
+    });
+  };
+  const answer = async (request: PageRequest) => {
+    const running = server();
+    if (!running) return textAnswer(503, "The server is starting.\n");
+    loading ??= load(running);
+    return (await loading).answer(request);
+  };
+  const methods = { GET: answer, POST: answer, PUT: answer, DELETE: answer };
+  return {
+    pages: [{ path: OWN_PATH, methods }],
+    address: (tableUrl) => `${tableUrl}${OWN_PATH}${link && `#link=${link}`}`,
+  };
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}

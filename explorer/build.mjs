@@ -1,0 +1,80 @@
+// Builds the page into one module, dist/assets.js, which the server imports when somebody opens it: so the page travels
+// wherever the server is bundled to. In plain JavaScript, because nothing is compiled yet.
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const own = join(root, "explorer");
+const target = join(own, "dist/assets.js");
+const SOURCES = [
+  "explorer/src",
+  "explorer/build.mjs",
+  "protocol/src",
+  "server/src/query",
+  "server/src/insight",
+];
+const TYPES = {
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+};
+
+if (!isFresh()) await buildAssets();
+
+/** Whether nothing that goes into the page is newer than it. */
+function isFresh() {
+  if (!existsSync(target)) return false;
+  const built = statSync(target).mtimeMs;
+  const files = [...SOURCES, "package-lock.json"].flatMap((path) => {
+    const full = join(root, path);
+    if (!statSync(full).isDirectory()) return [full];
+    const names = readdirSync(full, { recursive: true, encoding: "utf8" });
+    return names.map((name) => join(full, name));
+  });
+  return files.every((file) => statSync(file).mtimeMs < built);
+}
+
+async function buildAssets() {
+  const { build } = await import("esbuild");
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: { explorer: "explorer/src/main.tsx" },
+    outdir: "explorer/dist",
+    entryNames: "[name]-[hash]",
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2023",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    conditions: ["rowhouse-source"],
+    legalComments: "none",
+    logLevel: "warning",
+    metafile: true,
+    write: false,
+  });
+  const files = new Map(
+    outputFiles.map(({ path, contents }) => [path.replace(/^.*[\\/]/, ""), contents]),
+  );
+  const named = (type) => [...files.keys()].find((name) => extname(name) === type);
+  const html = readFileSync(join(own, "src/index.html"), "utf8")
+    .replace("explorer.css", `assets/${named(".css")}`)
+    .replace("explorer.js", `assets/${named(".js")}`);
+  files.set("index.html", Buffer.from(html));
+  const entries = [...files].map(([name, bytes]) => {
+    const gzip = gzipSync(bytes, { level: 9 }).toString("base64");
+    return `  [${JSON.stringify(name)}, ${JSON.stringify(TYPES[extname(name)])}, "${gzip}"],\n`;
+  });
+  const included = Object.keys(metafile.inputs).map(
+    (path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1],
+  );
+  const packages = [...new Set(included.filter((name) => name !== undefined))].sort();
+  mkdirSync(join(own, "dist"), { recursive: true });
+  writeFileSync(
+    target,
+    `export const assets = new Map([\n${entries.join("")}].map(([name, type, gzip]) => [name, { type, gzip: Buffer.from(gzip, "base64") }]));\n` +
+      `/** The packages of others that are included. */\nexport const packages = ${JSON.stringify(packages)};\n`,
+  );
+}

@@ -1,0 +1,124 @@
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { KeysDialog, keysAreShown, listenForKeys } from "./keys.tsx";
+import { Mark } from "./mark.tsx";
+import { route } from "./route.ts";
+import { addressOf } from "./route-text.ts";
+import { logOut, session } from "./session.ts";
+import { TableNames } from "./table-names.ts";
+import { TableScreen } from "./table-screen.tsx";
+import { TablesScreen } from "./tables-screen.tsx";
+import { nextTheme, theme } from "./theme.ts";
+
+/** What is around every screen. */
+export function Frame() {
+  const tables = useMemo(() => new TableNames(), []);
+  useEffect(() => {
+    tables.refresh();
+    return listenForKeys();
+  }, [tables]);
+  useSignalEffect(() => {
+    document.title =
+      route.value.table === undefined ? "Tables – Rowhouse" : `${route.value.table} – Rowhouse`;
+  });
+  const { account, isReadOnly, kind } = session.value!;
+  const { table } = route.value;
+  return (
+    <div class="frame">
+      <header class="top">
+        <a class="brand" href="#/">
+          <Mark /> Rowhouse
+        </a>
+        <span class="account" title={`The account ${account} at ${location.host}`}>
+          <i
+            class="dot"
+            style={{ background: `hsl(${hueOf(account)} 60% 50%)` }}
+            aria-hidden="true"
+          />
+          {account} <span class="quiet">{location.host}</span>
+        </span>
+        {kind === "sas" && <span class="tag">by signature</span>}
+        {isReadOnly && <span class="tag">read-only</span>}
+        <span class="space" />
+        <button
+          type="button"
+          class="plain"
+          onClick={() => {
+            keysAreShown.value = true;
+          }}
+        >
+          Keys <kbd>?</kbd>
+        </button>
+        <button
+          type="button"
+          class="plain"
+          onClick={nextTheme}
+          aria-label={`Theme: ${theme.value}`}
+        >
+          {{ auto: "◐", light: "☀", dark: "☾" }[theme.value]} {theme.value}
+        </button>
+        <button type="button" class="plain" onClick={() => logOut()}>
+          Log out
+        </button>
+      </header>
+      <Rail tables={tables} />
+      <main class="screen">
+        {table === undefined ? (
+          <TablesScreen tables={tables} />
+        ) : (
+          <TableScreen key={table} table={table} />
+        )}
+      </main>
+      <KeysDialog />
+    </div>
+  );
+}
+
+const RAIL_MAX = 200;
+
+function Rail({ tables }: { tables: TableNames }) {
+  const wanted = useSignal("");
+  const names = tables.names.value ?? [];
+  const found = names.filter((name) => name.toLowerCase().includes(wanted.value.toLowerCase()));
+  return (
+    <nav class="rail" aria-label="Tables">
+      <a href="#/" aria-current={route.value.table === undefined ? "page" : undefined}>
+        Tables
+      </a>
+      {names.length > 8 && (
+        <input
+          type="search"
+          aria-label="Find a table"
+          placeholder="Find a table"
+          value={wanted.value}
+          onInput={(event) => {
+            wanted.value = event.currentTarget.value;
+          }}
+        />
+      )}
+      <ul>
+        {found.slice(0, RAIL_MAX).map((name) => (
+          <li key={name}>
+            <a
+              href={addressOf({ table: name })}
+              title={name}
+              aria-current={route.value.table === name ? "page" : undefined}
+            >
+              {name}
+            </a>
+          </li>
+        ))}
+      </ul>
+      {found.length > RAIL_MAX && (
+        <p class="quiet small">and {found.length - RAIL_MAX} more: type above to find one</p>
+      )}
+    </nav>
+  );
+}
+
+/** Accounts keep their colour, so that two open tabs are not mistaken for each other. */
+function hueOf(name: string): number {
+  let hash = 0;
+  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) % 360;
+  return hash;
+}

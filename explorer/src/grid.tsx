@@ -1,0 +1,227 @@
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { cellOf, KEYS } from "./column-choice.ts";
+import { copyText } from "./copy-text.ts";
+import type { Cell, Row } from "./entities.ts";
+import { GridHead } from "./grid-head.tsx";
+import { columnsBetween, offsetsOf, rowsBetween } from "./grid-window.ts";
+import type { TableView } from "./table-view.ts";
+import { shortCount } from "./text.ts";
+
+export const ROW_HEIGHT = 28;
+/** Rows drawn above and below what is seen, so that scrolling shows no gap before the next frame. */
+const OVERSCAN = 12;
+/** So many rows before the last, the next page is read. */
+const READ_AHEAD = 60;
+
+/**
+ * The rows that were read. Only what is seen is drawn: all rows have one height, so which ones those are is a division.
+ * The grid is one stop of the Tab key; the arrow keys move a cell, which is named to assistive technology by its id.
+ */
+export function Grid({ view, open }: { view: TableView; open: (row: Row) => void }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const left = useSignal(0);
+  const size = useSignal({ width: 1000, height: 600 });
+  const active = useSignal({ row: 0, column: 0 });
+  const { columns } = view;
+  const rows = useComputed(() => columns.arrange(view.rows.value));
+  const names = columns.shown.value;
+  const widths = names.map((name) => columns.widthOf(name));
+  const offsets = offsetsOf(widths);
+  const frozen = offsets[KEYS.length]!;
+  const seen = rowsBetween(top.value, size.value.height, ROW_HEIGHT, rows.value.length, OVERSCAN);
+  const across = columnsBetween(
+    offsets,
+    KEYS.length,
+    left.value + frozen,
+    left.value + size.value.width,
+  );
+
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => {
+      const { width, height } = entry!.contentRect;
+      size.value = { width, height };
+    });
+    observer.observe(scroller.current!);
+    return () => observer.disconnect();
+  }, [size]);
+  // Another run begins at the first row.
+  useLayoutEffect(() => {
+    scroller.current!.scrollTop = 0;
+    active.value = { row: 0, column: 0 };
+  }, [view.ranFilter.value, active]);
+  useEffect(() => {
+    if (view.phase.value === "more" && seen.to + READ_AHEAD >= rows.value.length) view.goOn();
+  }, [seen.to, rows.value.length, view.phase.value, view]);
+
+  const move = (row: number, column: number) => {
+    const at = {
+      row: Math.min(Math.max(row, 0), rows.value.length - 1),
+      column: Math.min(Math.max(column, 0), names.length - 1),
+    };
+    active.value = at;
+    const element = scroller.current!;
+    const y = at.row * ROW_HEIGHT;
+    const page = size.value.height - ROW_HEIGHT;
+    if (y < element.scrollTop) element.scrollTop = y;
+    else if (y + ROW_HEIGHT > element.scrollTop + page) element.scrollTop = y + ROW_HEIGHT - page;
+    if (at.column < KEYS.length) return;
+    const [from, to] = [offsets[at.column]!, offsets[at.column + 1]!];
+    if (from - frozen < element.scrollLeft) element.scrollLeft = from - frozen;
+    else if (to > element.scrollLeft + size.value.width) element.scrollLeft = to - size.value.width;
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const { row, column } = active.value;
+    const isControl = event.ctrlKey || event.metaKey;
+    const page = Math.max(1, Math.floor(size.value.height / ROW_HEIGHT) - 2);
+    const last = rows.value.length - 1;
+    const steps: Readonly<Record<string, readonly [number, number]>> = {
+      ArrowDown: [row + 1, column],
+      ArrowUp: [row - 1, column],
+      ArrowRight: [row, column + 1],
+      ArrowLeft: [row, column - 1],
+      PageDown: [row + page, column],
+      PageUp: [row - page, column],
+      Home: isControl ? [0, 0] : [row, 0],
+      End: isControl ? [last, names.length - 1] : [row, names.length - 1],
+    };
+    const step = steps[event.key];
+    const current = rows.value[row];
+    if (step) move(...step);
+    else if (event.key === "Enter" && current && !isControl) open(current);
+    else if (event.key === "c" && isControl && current && String(getSelection()) === "")
+      copyText(cellOf(current, names[column]!)?.text ?? "");
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const isDrawn = active.value.row >= seen.from && active.value.row < seen.to;
+  const isColumnDrawn =
+    active.value.column < KEYS.length ||
+    (active.value.column >= across.from && active.value.column < across.to);
+  return (
+    <div
+      ref={scroller}
+      class="grid"
+      role="grid"
+      tabIndex={0}
+      aria-label={`Entities of ${view.table}`}
+      aria-rowcount={view.phase.value === "end" ? rows.value.length + 1 : -1}
+      aria-colcount={names.length}
+      aria-activedescendant={
+        isDrawn && isColumnDrawn ? cellId(active.value.row, active.value.column) : undefined
+      }
+      onKeyDown={onKeyDown}
+      onScroll={(event) => {
+        top.value = event.currentTarget.scrollTop;
+        left.value = event.currentTarget.scrollLeft;
+      }}
+    >
+      <GridHead view={view} names={names} widths={widths} across={across} offsets={offsets} />
+      <div
+        class="grid-body"
+        role="rowgroup"
+        style={{ height: `${rows.value.length * ROW_HEIGHT}px`, width: `${offsets.at(-1)}px` }}
+      >
+        {rows.value.slice(seen.from, seen.to).map((row, i) => (
+          <GridRow
+            key={seen.from + i}
+            index={seen.from + i}
+            row={row}
+            names={names}
+            widths={widths}
+            across={across}
+            gap={offsets[across.from]! - frozen}
+            column={active.value.row === seen.from + i ? active.value.column : -1}
+            choose={(column) => {
+              active.value = { row: seen.from + i, column };
+            }}
+            open={open}
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function cellId(row: number, column: number): string {
+  return `cell-${row}-${column}`;
+}
+
+interface RowProps {
+  readonly index: number;
+  readonly row: Row;
+  readonly names: readonly string[];
+  readonly widths: readonly number[];
+  /** The columns drawn besides the keys, which always are. */
+  readonly across: { readonly from: number; readonly to: number };
+  /** The width of those between the keys and the first of them. */
+  readonly gap: number;
+  /** The active one, if it is in this row; else -1. */
+  readonly column: number;
+  readonly choose: (column: number) => void;
+  readonly open: (row: Row) => void;
+}
+
+function GridRow({ index, row, names, widths, across, gap, column, choose, open }: RowProps) {
+  const draw = (i: number) => {
+    const name = names[i]!;
+    const cell = cellOf(row, name);
+    const isKey = i < KEYS.length;
+    return (
+      <div
+        key={name}
+        id={cellId(index, i)}
+        role="gridcell"
+        aria-colindex={i + 1}
+        aria-selected={i === column}
+        class={`cell ${isKey ? `key key-${i}` : ""} ${cell ? classOf(cell) : "absent"}`}
+        style={{ width: `${widths[i]}px`, ...(i === 1 && { left: `${widths[0]}px` }) }}
+        onClick={() => choose(i)}
+      >
+        {cell ? <Value cell={cell} /> : "—"}
+      </div>
+    );
+  };
+  const drawn = names.slice(across.from, across.to).map((_, i) => draw(across.from + i));
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      class={index % 2 === 1 ? "row odd" : "row"}
+      style={{ top: `${index * ROW_HEIGHT}px` }}
+      onDblClick={() => open(row)}
+    >
+      {KEYS.map((_, i) => draw(i))}
+      {gap > 0 && <div class="gap" style={{ width: `${gap}px` }} />}
+      {drawn}
+    </div>
+  );
+}
+
+const NUMERIC = new Set(["Edm.Int32", "Edm.Int64", "Edm.Double"]);
+
+function classOf({ type, text }: Cell): string {
+  if (type === "Edm.String") return text === "" ? "void" : "";
+  return NUMERIC.has(type) ? "numeric" : "typed";
+}
+
+function Value({ cell: { type, text, length } }: { cell: Cell }) {
+  if (type === "Edm.String" && text === "") return <span title="An empty string">∅</span>;
+  if (type === "Edm.Int64")
+    return (
+      <>
+        {text}
+        <sup title="Int64">64</sup>
+      </>
+    );
+  if (length === undefined) return <bdi>{text}</bdi>;
+  return (
+    <>
+      <span class="size">{shortCount(length)}</span>
+      <bdi>{text}…</bdi>
+    </>
+  );
+}

@@ -1,0 +1,99 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { go } from "./route.ts";
+
+export const keysAreShown = signal(false);
+
+const KEYS: readonly (readonly [keys: string, what: string])[] = [
+  ["/", "go to the filter"],
+  ["Ctrl Enter", "run the query, from anywhere on the screen"],
+  ["Esc", "stop the query, or close what is open"],
+  ["e", "show or hide how the query is answered"],
+  ["← ↑ → ↓", "move in the grid"],
+  ["Home, End", "first and last column; with Ctrl, first and last row"],
+  ["Page Up, Page Down", "a screen of rows"],
+  ["Enter", "open the entity"],
+  ["Ctrl C", "copy the cell"],
+  ["g t", "go to the tables"],
+  ["?", "this list"],
+];
+
+/** What screens do at a key, by the name that `commandOf` gives. */
+const commands = new Map<string, () => void>();
+
+/** Registers what a screen does for a key, until it is left. */
+export function useCommand(name: string, run: () => void): void {
+  const latest = useRef(run);
+  latest.current = run;
+  useEffect(() => {
+    const command = () => latest.current();
+    commands.set(name, command);
+    return () => {
+      if (commands.get(name) === command) commands.delete(name);
+    };
+  }, [name]);
+}
+
+/** @returns a function that stops listening */
+export function listenForKeys(): () => void {
+  let before = "";
+  const listen = (event: KeyboardEvent) => {
+    const { target, key } = event;
+    const writes = target instanceof Element && target.matches("input, textarea, select");
+    const isRun = key === "Enter" && (event.ctrlKey || event.metaKey);
+    if (isRun || key === "Escape") {
+      // An open list or dialog takes the key first.
+      if (event.defaultPrevented) return;
+      commands.get(isRun ? "run" : "stop")?.();
+      return;
+    }
+    if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
+    const word = before === "g" ? `g${key}` : key;
+    before = key;
+    if (word === "gt") go({});
+    else if (key === "?") keysAreShown.value = true;
+    else if (key === "/") commands.get("filter")?.();
+    else if (key === "e") commands.get("explain")?.();
+    else return;
+    event.preventDefault();
+  };
+  document.addEventListener("keydown", listen);
+  return () => document.removeEventListener("keydown", listen);
+}
+
+export function KeysDialog() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const isShown = keysAreShown.value;
+  useEffect(() => {
+    if (isShown) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isShown]);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby="keys-title"
+      onClose={() => {
+        keysAreShown.value = false;
+      }}
+    >
+      <h2 id="keys-title">Keys</h2>
+      <table class="keys">
+        <tbody>
+          {KEYS.map(([keys, what]) => (
+            <tr key={keys}>
+              <th scope="row">
+                <kbd>{keys}</kbd>
+              </th>
+              <td>{what}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <form method="dialog">
+        <button type="submit" class="primary">
+          Close
+        </button>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,134 @@
+import { signal } from "@preact/signals";
+
+/** As `POST api/v1/session` answers. */
+export interface Session {
+  readonly token: string;
+  readonly account: string;
+  readonly kind: "key" | "sas";
+  /** The one table of a table SAS. */
+  readonly table?: string;
+  readonly permissions?: string;
+  readonly isReadOnly: boolean;
+  /** Milliseconds since 1970. */
+  readonly expires: number;
+}
+
+export type Credential =
+  | { readonly link: string }
+  | { readonly account: string; readonly key: string }
+  | { readonly sas: string };
+
+const STORED = "rowhouse.session";
+
+/** In the tab's own storage: no cookie, which another port of this host could send. */
+export const session = signal<Session | undefined>(restored());
+/** Why the last session ended, for the login. */
+export const farewell = signal("");
+
+/** The account's public test key of every emulator; it protects nothing. */
+export const DEVELOPMENT = {
+  account: "devstoreaccount1",
+  key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+};
+
+function restored(): Session | undefined {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(STORED) ?? "null") as Session | null;
+    return stored && stored.expires > Date.now() ? stored : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws ServerError if the server refuses or is not there */
+export async function logIn(credential: Credential): Promise<void> {
+  const answer = await ask("api/v1/session", { method: "POST", body: JSON.stringify(credential) });
+  const text = await answer.text();
+  if (!answer.ok) throw errorIn(answer.status, text);
+  sessionStorage.setItem(STORED, text);
+  session.value = JSON.parse(text) as Session;
+  farewell.value = "";
+}
+
+export function logOut(why = ""): void {
+  sessionStorage.removeItem(STORED);
+  farewell.value = why;
+  session.value = undefined;
+}
+
+/** What the server, or its absence, said. */
+export class ServerError extends Error {
+  /** 0: it was not there. */
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.name = "ServerError";
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export interface WireRequest {
+  readonly method?: string;
+  /** Below the account, such as `/People()`; escaped. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Sends a request to the Table service, in the name of the session.
+ * @throws ServerError for every answer but a success
+ */
+export async function wire(request: WireRequest): Promise<Response> {
+  const known = session.value;
+  if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
+  const { method = "GET", path, query = {}, headers, body, signal } = request;
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === "" ? [] : [`${name}=${encodeURIComponent(value)}`],
+  );
+  const target = `api/v1/wire/${known.account}${path}${pairs.length > 0 ? `?${pairs.join("&")}` : ""}`;
+  const answer = await ask(target, {
+    method,
+    headers: {
+      Accept: "application/json;odata=minimalmetadata",
+      ...headers,
+      Authorization: `Bearer ${known.token}`,
+    },
+    ...(body !== undefined && { body }),
+    ...(signal && { signal }),
+  });
+  if (answer.ok) return answer;
+  const error = errorIn(answer.status, await answer.text());
+  if (error.status === 401 && session.value === known) logOut(error.message);
+  throw error;
+}
+
+async function ask(target: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(target, { ...init, cache: "no-store", credentials: "omit" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ServerError(
+      0,
+      "NoAnswer",
+      `The server at ${location.host} does not answer. Is it running?`,
+    );
+  }
+}
+
+/** An error body of the Table service, in either of its forms. */
+export function errorIn(status: number, text: string): ServerError {
+  try {
+    const { code, message } = JSON.parse(text)["odata.error"];
+    return new ServerError(status, String(code), String(message.value).split("\n")[0]!);
+  } catch {
+    const [, code = `HTTP ${status}`] = /<(?:m:)?code>([^<]*)</i.exec(text) ?? [];
+    const [, message = text.slice(0, 500)] = /<(?:m:)?message[^>]*>([^<\n]*)/i.exec(text) ?? [];
+    return new ServerError(status, code, message);
+  }
+}

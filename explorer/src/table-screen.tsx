@@ -1,0 +1,170 @@
+import { useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import type { Row } from "./entities.ts";
+import { EntityPane } from "./entity-pane.tsx";
+import { ExplainPanel } from "./explain-panel.tsx";
+import { Failure } from "./failure.tsx";
+import { FilterBar } from "./filter-bar.tsx";
+import { Grid } from "./grid.tsx";
+import { GridFoot, GridTools } from "./grid-tools.tsx";
+import { useCommand } from "./keys.tsx";
+import { PlanLine } from "./plan-line.tsx";
+import { replace, route } from "./route.ts";
+import { TableView } from "./table-view.ts";
+import { age, bytes, count, counted } from "./text.ts";
+
+export function TableScreen({ table }: { table: string }) {
+  const view = useMemo(() => new TableView(table, route.peek().filter), [table]);
+  const opened = useSignal<Row | undefined>(undefined);
+  useEffect(() => {
+    view.open();
+    return () => view.close();
+  }, [view]);
+  // The address follows what was run, and a step back in the browser's history is followed.
+  useSignalEffect(() => {
+    const filter = view.ranFilter.value;
+    const { table: named, explains } = route.peek();
+    if (filter !== undefined && named === table) replace({ table, filter, explains });
+  });
+  useSignalEffect(() => {
+    const { filter, table: named } = route.value;
+    if (named !== table || filter === view.ranFilter.peek() || view.ranFilter.peek() === undefined)
+      return;
+    view.filter.value = filter;
+    view.run();
+  });
+  const { explains } = route.value;
+  const toggleExplain = () =>
+    replace({ table, filter: view.ranFilter.value ?? "", explains: !explains });
+  useCommand("explain", toggleExplain);
+  useCommand("run", () => view.run());
+  useCommand("stop", () => {
+    if (opened.value) opened.value = undefined;
+    else view.stop();
+  });
+  return (
+    <div class="table-screen">
+      <TableHead view={view} />
+      <FilterBar view={view} />
+      <PlanLine view={view} explains={explains} toggleExplain={toggleExplain} />
+      {explains && <ExplainPanel view={view} />}
+      <div class="results">
+        <div class="rows">
+          <GridTools view={view} />
+          <Results
+            view={view}
+            open={(row) => {
+              opened.value = row;
+            }}
+          />
+          <GridFoot view={view} />
+        </div>
+        {opened.value && (
+          <EntityPane
+            table={table}
+            row={opened.value}
+            close={() => {
+              opened.value = undefined;
+            }}
+          />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function TableHead({ view }: { view: TableView }) {
+  const sketch = view.sketch.value;
+  return (
+    <div class="page-head">
+      <h1>{view.table}</h1>
+      {sketch && (
+        <span class="quiet">
+          {sketch.complete ? "" : "at least "}
+          {counted(sketch.entities, "entity", "entities")} ·{" "}
+          {counted(sketch.partitions, "partition")} · {bytes(sketch.bytes)}{" "}
+          <Counted at={sketch.at} />
+        </span>
+      )}
+      {sketch && (
+        <button type="button" class="link" onClick={() => view.refreshSketch()}>
+          count again
+        </button>
+      )}
+      {!sketch && view.sketchFailure.value !== "" && (
+        <span class="quiet">not counted: {view.sketchFailure.value}</span>
+      )}
+    </div>
+  );
+}
+
+const AGE_MS = 10_000;
+
+function Counted({ at }: { at: number }) {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    const ticking = setInterval(() => {
+      now.value = Date.now();
+    }, AGE_MS);
+    return () => clearInterval(ticking);
+  }, [now]);
+  return <>(counted {age(at, now.value)})</>;
+}
+
+function Results({ view, open }: { view: TableView; open: (row: Row) => void }) {
+  const phase = view.phase.value;
+  const failure = view.failure.value;
+  const { read } = view.actual.value;
+  if (view.rows.value.length > 0) {
+    return (
+      <>
+        {failure && <Failure error={failure} again={() => view.goOn()} />}
+        <Grid view={view} open={open} />
+      </>
+    );
+  }
+  if (failure) return <Failure error={failure} again={() => view.run(true)} />;
+  return (
+    <div class="empty">
+      {phase === "running" && (
+        <p class="quiet">Reading… {read > 0 && `${count(read)} read, none match yet`}</p>
+      )}
+      {phase === "asks" && <p class="quiet">Nothing was read yet: this query scans.</p>}
+      {phase === "idle" && <p class="quiet">Run the query to see rows.</p>}
+      {phase === "stopped" && (
+        <p class="quiet">Stopped. {counted(read, "entity", "entities")} read, none matched.</p>
+      )}
+      {phase === "budget" && (
+        <p class="quiet">
+          Stopped after {counted(read, "entity", "entities")}; none matched so far.
+        </p>
+      )}
+      {phase === "end" &&
+        (view.ranFilter.value?.trim() ? (
+          <NoMatch view={view} />
+        ) : (
+          <p class="quiet">The table has no entities.</p>
+        ))}
+    </div>
+  );
+}
+
+function NoMatch({ view }: { view: TableView }) {
+  const { read } = view.actual.value;
+  const plan = view.plan.value;
+  return (
+    <>
+      <h2>No entity matches</h2>
+      <p class="quiet">
+        {read === 0
+          ? plan?.residual
+            ? "No entity has such keys: nothing was read, so the rest of the filter was never tested."
+            : "No entity has such keys."
+          : `${counted(read, "entity", "entities")} had the keys, and failed the rest of the filter.`}
+      </p>
+      <p class="quiet">
+        Values compare with their type: '1984' is not 1984. Names and text are case-sensitive.
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,299 @@
+import { type Signal, signal, useSignal } from "@preact/signals";
+import type { TableSketch } from "@rowhouse/server/query/table-sketch";
+import type { TargetedEvent } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { Failure } from "./failure.tsx";
+import { addressOf } from "./route-text.ts";
+import { ServerError, session } from "./session.ts";
+import { createTable, deleteTable, readSketch } from "./table-facts.ts";
+import type { TableNames } from "./table-names.ts";
+import { age, bytes, count } from "./text.ts";
+
+/** Tables whose entities are counted without being asked: each is a walk over the table. */
+const COUNTED_MAX = 50;
+
+type Fact = TableSketch | ServerError | "counting";
+
+/** Counts the entities of tables, one table after the other. */
+class TableCounts {
+  readonly facts: Signal<ReadonlyMap<string, Fact>> = signal(new Map());
+  #isClosed = false;
+
+  async count(names: readonly string[]): Promise<void> {
+    for (const name of names.filter((each) => !this.facts.value.has(each))) {
+      if (this.#isClosed) return;
+      this.#set(name, "counting");
+      try {
+        this.#set(name, await readSketch(name));
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        this.#set(name, error);
+      }
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #set(name: string, fact: Fact): void {
+    this.facts.value = new Map(this.facts.value).set(name, fact);
+  }
+}
+
+export function TablesScreen({ tables }: { tables: TableNames }) {
+  const counts = useMemo(() => new TableCounts(), []);
+  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  const deletes = useSignal(false);
+  const names = tables.names.value;
+  useEffect(() => () => counts.close(), [counts]);
+  useEffect(() => {
+    if (names) counts.count(names.slice(0, COUNTED_MAX));
+  }, [names, counts]);
+  const { isReadOnly, kind } = session.value!;
+  const failure = tables.failure.value;
+  const choose = (name: string) => {
+    const next = new Set(chosen.value);
+    if (!next.delete(name)) next.add(name);
+    chosen.value = next;
+  };
+  return (
+    <div class="page">
+      <div class="page-head">
+        <h1>Tables</h1>
+        <span class="quiet">{names && `${count(names.length)} in ${session.value!.account}`}</span>
+        <span class="space" />
+        {chosen.value.size > 0 && (
+          <button
+            type="button"
+            class="danger"
+            onClick={() => {
+              deletes.value = true;
+            }}
+          >
+            Delete {chosen.value.size}…
+          </button>
+        )}
+        <button type="button" onClick={() => tables.refresh()}>
+          Refresh
+        </button>
+      </div>
+      {failure && <Failure error={failure} again={() => tables.refresh()} />}
+      {!names && !failure && <p class="quiet">Reading the names of the tables…</p>}
+      {names?.length === 0 && <Empty />}
+      {names && names.length > 0 && (
+        <table class="list">
+          <thead>
+            <tr>
+              {!isReadOnly && (
+                <th scope="col" class="check">
+                  <span class="hidden">Choose</span>
+                </th>
+              )}
+              <th scope="col">Name</th>
+              <th scope="col" class="number">
+                Entities
+              </th>
+              <th scope="col" class="number">
+                Partitions
+              </th>
+              <th scope="col" class="number">
+                Bytes
+              </th>
+              <th scope="col">Largest partition</th>
+              <th scope="col">Counted</th>
+            </tr>
+          </thead>
+          <tbody>
+            {names.map((name) => (
+              <tr key={name}>
+                {!isReadOnly && (
+                  <td class="check">
+                    <input
+                      type="checkbox"
+                      aria-label={`Choose ${name}`}
+                      checked={chosen.value.has(name)}
+                      onChange={() => choose(name)}
+                    />
+                  </td>
+                )}
+                <th scope="row">
+                  <a href={addressOf({ table: name })}>{name}</a>
+                </th>
+                <Counts fact={counts.facts.value.get(name)} count={() => counts.count([name])} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {!isReadOnly && kind === "key" && <NewTable tables={tables} />}
+      {deletes.value && (
+        <DeleteTables
+          names={[...chosen.value].sort()}
+          close={() => {
+            deletes.value = false;
+          }}
+          done={async () => {
+            chosen.value = new Set();
+            await tables.refresh();
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Counts({ fact, count: countNow }: { fact: Fact | undefined; count: () => void }) {
+  if (fact === undefined)
+    return (
+      <td colSpan={5}>
+        <button type="button" class="link" onClick={countNow}>
+          Count
+        </button>
+      </td>
+    );
+  if (fact === "counting")
+    return (
+      <td colSpan={5} class="quiet">
+        counting…
+      </td>
+    );
+  if (fact instanceof Error)
+    return (
+      <td colSpan={5} class="quiet">
+        not counted: {fact.message}
+      </td>
+    );
+  const { at, complete, entities, partitions, largest } = fact;
+  const atLeast = complete ? "" : "≥ ";
+  return (
+    <>
+      <td class="number">{atLeast + count(entities)}</td>
+      <td class="number">{atLeast + count(partitions)}</td>
+      <td class="number">{atLeast + bytes(fact.bytes)}</td>
+      <td class="cut">
+        {largest && (
+          <>
+            {largest.partitionKey || "∅"}{" "}
+            <span class="quiet">{Math.round((100 * largest.entities) / entities)} %</span>
+          </>
+        )}
+      </td>
+      <td class="quiet">
+        {complete ? age(at, Date.now()) : `the first part, ${age(at, Date.now())}`}
+      </td>
+    </>
+  );
+}
+
+function Empty() {
+  return (
+    <div class="empty">
+      <h2>No tables yet</h2>
+      <p>Create one below, from a program with the connection string, or load a folder:</p>
+      <pre>
+        npx rowhouse import films.jsonl --to {location.origin}/{session.value!.account} --table
+        Films
+      </pre>
+    </div>
+  );
+}
+
+function NewTable({ tables }: { tables: TableNames }) {
+  const failure = useSignal<ServerError | undefined>(undefined);
+  const create = async (event: TargetedEvent<HTMLFormElement, Event>) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    try {
+      await createTable(String(new FormData(form).get("name") ?? ""));
+      failure.value = undefined;
+      form.reset();
+      await tables.refresh();
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      failure.value = error;
+    }
+  };
+  return (
+    <form class="new-table" onSubmit={create}>
+      <label>
+        New table
+        <input
+          name="name"
+          required
+          minLength={3}
+          maxLength={63}
+          pattern="[A-Za-z][A-Za-z0-9]*"
+          title="3 to 63 letters and digits, a letter first"
+          spellcheck={false}
+        />
+      </label>
+      <button type="submit">Create</button>
+      {failure.value && <Failure error={failure.value} />}
+    </form>
+  );
+}
+
+/** Deletes after the name was typed: with several tables, their number. */
+function DeleteTables({
+  names,
+  close,
+  done,
+}: {
+  names: readonly string[];
+  close: () => void;
+  done: () => Promise<void>;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const typed = useSignal("");
+  const failure = useSignal<ServerError | undefined>(undefined);
+  useEffect(() => dialog.current?.showModal(), []);
+  const { account } = session.value!;
+  const wanted = names.length === 1 ? names[0]! : `${names.length} tables`;
+  const remove = async (event: Event) => {
+    event.preventDefault();
+    try {
+      for (const name of names) await deleteTable(name);
+      dialog.current?.close();
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      failure.value = error;
+    }
+    await done();
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="delete-title" onClose={close}>
+      <h2 id="delete-title">
+        Delete {wanted} of {account}?
+      </h2>
+      <p>With all their entities, at {location.host}. This cannot be undone.</p>
+      <ul class="names">
+        {names.map((name) => (
+          <li key={name}>{name}</li>
+        ))}
+      </ul>
+      <form onSubmit={remove}>
+        <label>
+          Type <strong>{wanted}</strong> to confirm
+          <input
+            value={typed.value}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => {
+              typed.value = event.currentTarget.value;
+            }}
+          />
+        </label>
+        {failure.value && <Failure error={failure.value} />}
+        <div class="buttons">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Keep
+          </button>
+          <button type="submit" class="danger" disabled={typed.value !== wanted}>
+            Delete
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

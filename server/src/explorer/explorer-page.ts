@@ -1,0 +1,249 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { gunzipSync } from "node:zlib";
+import type { Accounts } from "../auth/accounts.ts";
+import type { Clock } from "../clock.ts";
+import type { Handle } from "../http/lane-limits.ts";
+import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
+import { HeaderList, WholeBody } from "../http/raw-request.ts";
+import type { WireResponse } from "../wire/operation.ts";
+import { passOn, refusal } from "./gateway.ts";
+import { openSession, SESSION_MS, type Session, sealSession } from "./session-token.ts";
+
+/** A file of the page, compressed with gzip. */
+export interface ExplorerAsset {
+  readonly type: string;
+  readonly gzip: Uint8Array;
+}
+
+export interface ExplorerOptions {
+  readonly accounts: Accounts;
+  readonly clock: Clock;
+  /** The Table service, behind its own pipeline. */
+  readonly handle: Handle;
+  /** By name; `index.html` is the page. */
+  readonly assets: ReadonlyMap<string, ExplorerAsset>;
+  /** Refuses every request that could change something. */
+  readonly isReadOnly: boolean;
+  /** Host names besides loopback's and IP addresses by which this server may be addressed. */
+  readonly hosts: readonly string[];
+  /** Takes the token of the start-up link: true for the right one, the first time. */
+  readonly takeLink: (token: string) => boolean;
+}
+
+const LOGIN_BYTES_MAX = 16 * 1024;
+
+const SAFE = [
+  "Content-Security-Policy",
+  [
+    ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:"],
+    ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+    ...["require-trusted-types-for 'script'", "trusted-types 'none'"],
+  ].join("; "),
+  ...["X-Content-Type-Options", "nosniff", "Referrer-Policy", "no-referrer"],
+  ...["Cross-Origin-Opener-Policy", "same-origin", "Cross-Origin-Resource-Policy", "same-origin"],
+];
+
+/**
+ * Answers everything below `/_rowhouse/` that no other page owns:
+ *
+ *     GET  /_rowhouse/                           the page
+ *     GET  /_rowhouse/assets/NAME                its files
+ *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
+ *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
+ */
+export class ExplorerPage {
+  readonly #options: ExplorerOptions;
+
+  constructor(options: ExplorerOptions) {
+    this.#options = options;
+  }
+
+  async answer(request: PageRequest): Promise<WireResponse> {
+    const answer = await this.#answer(request);
+    const named = new Set(SAFE.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()));
+    const own = answer.headers.filter((_, i, all) => !named.has(all[i - (i % 2)]!.toLowerCase()));
+    return { ...answer, headers: [...own, ...SAFE] };
+  }
+
+  #answer(request: PageRequest): WireResponse | Promise<WireResponse> {
+    const { raw, rest } = request;
+    const host = raw.headers.get("host") ?? "";
+    if (!this.#isOwnHost(host))
+      return refusal(
+        403,
+        "ForeignHost",
+        "The explorer does not answer under this name; see --explorer-host.",
+      );
+    if (rest === "") return this.#asset(request, "index.html");
+    // Browsers send it with every request: nothing below is for pages of others.
+    const site = raw.headers.get("sec-fetch-site");
+    if (site !== undefined && site !== "same-origin" && site !== "none") return foreign();
+    if (rest.startsWith("assets/")) return this.#asset(request, rest.slice("assets/".length));
+    if (site === "none") return foreign();
+    const origin = raw.headers.get("origin");
+    if (origin !== undefined && origin !== `${raw.secure ? "https" : "http"}://${host}`)
+      return foreign();
+    if (rest === "api/v1/session") return this.#logIn(request);
+    if (rest.startsWith("api/v1/wire/"))
+      return this.#wire(request, rest.slice("api/v1/wire/".length));
+    return textAnswer(404, "The server has no page of this name.\n");
+  }
+
+  #asset({ raw }: PageRequest, name: string): WireResponse {
+    const asset = this.#options.assets.get(name);
+    if (!asset) return textAnswer(404, "The explorer has no file of this name.\n");
+    if (raw.verb !== "GET" && raw.verb !== "HEAD") return notAllowed("GET, HEAD");
+    const takesGzip = /\bgzip\b/.test(raw.headers.get("accept-encoding") ?? "");
+    // Names of all files but the page contain a hash of what is in them.
+    const keep = name === "index.html" ? "no-cache" : "public, max-age=31536000, immutable";
+    const headers = ["Content-Type", asset.type, "Cache-Control", keep, "Vary", "Accept-Encoding"];
+    if (takesGzip) headers.push("Content-Encoding", "gzip");
+    return { status: 200, headers, body: takesGzip ? asset.gzip : gunzipSync(asset.gzip) };
+  }
+
+  async #logIn({ raw }: PageRequest): Promise<WireResponse> {
+    if (raw.verb !== "POST") return notAllowed("POST");
+    const body = await raw.body.read(LOGIN_BYTES_MAX);
+    const claims = body && readClaims(Buffer.from(body).toString("utf8"));
+    if (!claims)
+      return refusal(400, "InvalidInput", "Send a link, or an account and its key, or a SAS.");
+    const { clock, isReadOnly } = this.#options;
+    const found = this.#identify(claims, raw.remoteAddress);
+    if (typeof found === "string") return refusal(403, "AuthenticationFailed", found);
+    const expires = clock.now() + SESSION_MS;
+    const session = { account: found.account, sas: found.sas, expires };
+    if (found.sas !== undefined) {
+      const wrong = await this.#tryOut(raw, { ...session, key: undefined });
+      if (wrong) return wrong;
+    }
+    const parameters = new URLSearchParams(found.sas ?? "");
+    return jsonAnswer(200, {
+      token: sealSession(session, found.key),
+      account: found.account.name,
+      kind: found.sas === undefined ? "key" : "sas",
+      table: parameters.get("tn") ?? undefined,
+      permissions: parameters.get("sp") ?? undefined,
+      isReadOnly,
+      expires,
+    });
+  }
+
+  #identify(
+    { link, account: name, key, sas }: Claims,
+    client: string,
+  ): { account: Session["account"]; key: Uint8Array; sas: string | undefined } | string {
+    const { accounts, takeLink } = this.#options;
+    if (link !== undefined) {
+      const first = accounts.names
+        .map((each) => accounts.find(each)!)
+        .find((each) => !each.disabled);
+      if (!isLoopback(client) || !first || !takeLink(link))
+        return "This link was used before, or is of an earlier start of the server. Log in with the account's key.";
+      return { account: first, key: first.keys[0]!, sas: undefined };
+    }
+    if (sas !== undefined) {
+      const account = accounts.find(accountOfSas(sas));
+      const query = sas.trim().slice(sas.indexOf("?") + 1);
+      const isOne = /^[!-~]+$/.test(query) && new URLSearchParams(query).has("sig");
+      if (!account || !isOne)
+        return "That is no shared access signature of an account here. Paste the whole URL: http://HOST/ACCOUNT?sv=…&sig=…";
+      return { account, key: account.keys[0]!, sas: query };
+    }
+    const account = accounts.find(name ?? "");
+    const given = digest(Buffer.from(key ?? "", "base64"));
+    const known = account?.keys.find((each) => timingSafeEqual(digest(each), given));
+    if (!account || !known) return "The server has no account of this name with this key.";
+    return { account, key: known, sas: undefined };
+  }
+
+  /** What the service says of a SAS that it does not believe. One that may not list tables is believed. */
+  async #tryOut(raw: PageRequest["raw"], session: Session): Promise<WireResponse | undefined> {
+    const { clock, handle } = this.#options;
+    const host = ["Host", raw.headers.get("host") ?? "", "Accept", "application/json"];
+    const path = `${session.account.name}/Tables`;
+    const asked = { ...raw, verb: "GET", target: `/${path}`, headers: new HeaderList(host) };
+    const request = {
+      raw: { ...asked, body: new WholeBody(new Uint8Array(0)) },
+      rest: "",
+      query: new URLSearchParams(),
+    };
+    const answer = await passOn(request, { path, session, now: clock.now(), handle });
+    const isBelieved = answer.status === 200 || !BELIEFS.test(JSON.stringify(answer.headers));
+    return isBelieved ? undefined : answer;
+  }
+
+  #wire(request: PageRequest, path: string): WireResponse | Promise<WireResponse> {
+    const { accounts, clock, handle, isReadOnly } = this.#options;
+    const { verb, headers } = request.raw;
+    const [, token = ""] = /^Bearer (.+)$/.exec(headers.get("authorization") ?? "") ?? [];
+    const session = openSession(token, accounts, clock.now());
+    if (!session)
+      return refusal(
+        401,
+        "SessionEnded",
+        "The session has ended, or its key was replaced. Log in again.",
+      );
+    if (isReadOnly && verb !== "GET" && verb !== "HEAD")
+      return refusal(403, "ReadOnly", "This server's explorer is read-only (--explorer readonly).");
+    return passOn(request, { path, session, now: clock.now(), handle });
+  }
+
+  #isOwnHost(host: string): boolean {
+    const name = host.replace(/:\d+$/, "").toLowerCase();
+    // Whoever makes a name of theirs lead here still sends their name: an address cannot be such a name.
+    const isAddress = /^\d{1,3}(\.\d{1,3}){3}$|^\[[\da-f:.]+\]$/.test(name);
+    return isAddress || name === "localhost" || this.#options.hosts.includes(name);
+  }
+}
+
+/** Errors that mean that a credential is not believed. */
+const BELIEFS = /AuthenticationFailed|AuthorizationSourceIPMismatch|AuthorizationProtocolMismatch/;
+
+interface Claims {
+  readonly link?: string;
+  readonly account?: string;
+  readonly key?: string;
+  readonly sas?: string;
+}
+
+function readClaims(text: string): Claims | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  const { link, account, key, sas } = value as Record<string, unknown>;
+  const given = { link, account, key, sas };
+  const isText = Object.values(given).every(
+    (each) => each === undefined || typeof each === "string",
+  );
+  const isOne =
+    link !== undefined || sas !== undefined || (account !== undefined && key !== undefined);
+  return isText && isOne ? (given as Claims) : undefined;
+}
+
+/** `http://127.0.0.1:10002/ACCOUNT/table?…`, or `https://ACCOUNT.table.HOST/?…`. */
+function accountOfSas(sas: string): string {
+  if (!URL.canParse(sas) || !sas.includes("?")) return "";
+  const { hostname, pathname } = new URL(sas);
+  const [label = "", service] = hostname.split(".");
+  return service === "table" ? label : (pathname.split("/")[1] ?? "");
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith("127.") || address === "::1";
+}
+
+function digest(bytes: Uint8Array): Buffer {
+  return createHash("sha256").update(bytes).digest();
+}
+
+function foreign(): WireResponse {
+  return refusal(403, "ForeignOrigin", "The explorer answers only its own page.");
+}
+
+function notAllowed(methods: string): WireResponse {
+  return textAnswer(405, `This page answers ${methods}.\n`, ["Allow", methods]);
+}

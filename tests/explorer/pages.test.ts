@@ -1,0 +1,316 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { TableClient, type TransactionAction } from "@azure/data-tables";
+import type { Browser, Page } from "playwright-core";
+import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import { type Movie, makeUpMovies, readMovies } from "../wire/movies.ts";
+import { CHROMIUM, hasBrowser, openBrowser, openPage, violationsOf } from "./browser.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const REAL = join(root, "../shared/data/movies");
+const ACCOUNT = "devstoreaccount1";
+
+/** With `SCREENSHOTS=1` the manual's pictures are taken again. */
+const takesScreenshots = process.env.SCREENSHOTS === "1";
+
+execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
+
+describe("The files of the explorer", () => {
+  it("are at most 60 KB to load", async () => {
+    const { assets } = await import("@rowhouse/explorer/assets");
+    const bytes = [...assets.values()].reduce((sum, { gzip }) => sum + gzip.length, 0);
+    assert.ok(bytes <= 60_000, `${bytes} bytes`);
+  });
+});
+
+if (!hasBrowser) {
+  it(`The explorer is not tried in a browser: there is none at ${CHROMIUM}. Install Debian's package chromium, or name one in CHROMIUM.`, () => {});
+} else {
+  describe("The explorer in a browser", flows);
+}
+
+function flows() {
+  let folder: string;
+  let server: RowhouseProcess;
+  let browser: Browser;
+  let link: string;
+  /** How many films there are, and of 1984. */
+  let films: { readonly all: number; readonly of1984: number; readonly title: string };
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
+    [server, browser] = await Promise.all([startRowhouse(folder), openBrowser()]);
+    link = /explorer is at (\S+)/.exec(server.lines.join("\n"))![1]!;
+    films = await loadFilms(server.connectionString);
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** A page with a session of the development account. */
+  const enter = async (hash = "", options = {}) => {
+    const opened = await openPage(browser, options);
+    await opened.page.goto(`${server.tableUrl}/_rowhouse/${hash}`);
+    await opened.page.getByText("Use the development account").click();
+    await opened.page.getByRole("navigation").waitFor();
+    return opened;
+  };
+
+  it("is opened by the printed link, once, which then is in no address", async () => {
+    const { page, faults } = await openPage(browser);
+    await page.goto(link);
+    await page.getByRole("heading", { name: "Tables" }).waitFor();
+    assert.ok(!page.url().includes("link="), page.url());
+    await page.reload();
+    await page.getByRole("heading", { name: "Tables" }).waitFor();
+    const other = await openPage(browser);
+    await other.page.goto(link);
+    await other.page.getByText("used before").waitFor();
+    assert.deepEqual(await violationsOf(other.page), []);
+    assert.deepEqual([...faults, ...other.faults], []);
+  });
+
+  it("lists tables with their counts, creates one, and deletes it after its name was typed", async () => {
+    const { page, faults } = await enter();
+    const row = page.getByRole("row", { name: "Films" });
+    await row.getByText(films.all.toLocaleString("en-US")).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    if (takesScreenshots) await screenshot(page, "explorer-tables");
+    await page.getByLabel("New table").fill("Scratch");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByLabel("Choose Scratch").check();
+    await page.getByRole("button", { name: "Delete 1…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(`Delete Scratch of ${ACCOUNT}?`).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    const remove = dialog.getByRole("button", { name: "Delete" });
+    assert.equal(await remove.isDisabled(), true);
+    await dialog.getByRole("textbox").fill("Scratch");
+    await remove.click();
+    await page.getByLabel("Choose Scratch").waitFor({ state: "detached" });
+    await page.getByLabel("New table").fill("films");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("409 TableAlreadyExists").waitFor();
+    assert.deepEqual(faults, []);
+  });
+
+  it("says what a query will read before it is run, and then what it read", async () => {
+    const { page, faults } = await enter("#/t/Films");
+    await page.getByRole("gridcell").first().waitFor();
+    await status(page, "there is more");
+    await page.keyboard.press("/");
+    await page.keyboard.type("Part");
+    await page.getByRole("option", { name: /PartitionKey/ }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("eq '1984' and year gt 1980");
+    await page
+      .getByText(
+        `reads ${films.of1984} of ${films.all.toLocaleString("en-US")} entities, tests each`,
+      )
+      .waitFor();
+    await page.getByText("not run yet").waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+Enter");
+    await status(page, `${films.of1984} shown · ${films.of1984} read · end of the result`);
+    await page.getByRole("grid").focus();
+    await page.keyboard.press("e");
+    const panel = page.getByRole("region", { name: "How this query is answered" });
+    await panel.getByText("read the whole partition “1984”").waitFor();
+    await panel.getByText(`${films.of1984} returned of ${films.of1984} read`).waitFor();
+    await panel.getByText("Pattern: intra-partition secondary index").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    if (takesScreenshots) await screenshot(page, "explorer-query");
+    assert.match(
+      page.url(),
+      /#\/t\/Films\?filter=PartitionKey\+eq\+%271984%27\+and\+year\+gt\+1980&explain=1$/,
+    );
+    // Another place, and back.
+    await page.getByRole("link", { name: "Tables" }).click();
+    await page.getByRole("heading", { name: "Tables" }).waitFor();
+    await page.goBack();
+    await panel.waitFor();
+    await status(page, `${films.of1984} shown`);
+    assert.deepEqual(faults, []);
+  });
+
+  it("asks before a scan, and finds the one film that matches", async () => {
+    const { page, faults } = await enter("#/t/Films");
+    await page.getByRole("gridcell").first().waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type(`title eq '${films.title.replaceAll("'", "''")}'`);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+Enter");
+    if (films.all > 1000) {
+      await page.getByText("No key answers this filter.").waitFor();
+      await page.getByText("nothing read").waitFor();
+      assert.deepEqual(await violationsOf(page), []);
+      await page.getByRole("button", { name: "Run the scan" }).click();
+    }
+    await status(page, `1 shown · ${films.all.toLocaleString("en-US")} read`);
+    await page.getByLabel("Filter", { exact: true }).and(page.locator("input")).fill("year gt 5 x");
+    await page.getByText("Syntax error at position 11").waitFor();
+    await page.getByText("Allowed here: “and”, “or”").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    assert.deepEqual(faults, []);
+  });
+
+  it("builds a filter in the form that is the same as its text", async () => {
+    const { page, faults } = await enter("#/t/Films?filter=PartitionKey+eq+%271984%27");
+    await page.getByRole("gridcell").first().waitFor();
+    await page.getByRole("button", { name: "Form" }).click();
+    await page.getByRole("button", { name: "+ condition" }).click();
+    await page.getByLabel("Property").nth(1).fill("year");
+    await page.getByLabel("Comparison").nth(1).selectOption("ge");
+    await page.getByLabel("Value").nth(1).fill("1984");
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Text" }).click();
+    const text = page.getByLabel("Filter", { exact: true }).and(page.locator("input"));
+    assert.equal(await text.inputValue(), "PartitionKey eq '1984' and year ge 1984");
+    assert.deepEqual(faults, []);
+  });
+
+  it("moves in the grid by keys, opens an entity, sorts what was read, and chooses a shape", async () => {
+    const { page, faults } = await enter("#/t/Films?filter=PartitionKey+eq+%271984%27");
+    await page.getByRole("gridcell").first().waitFor();
+    const grid = page.getByRole("grid");
+    await grid.focus();
+    for (const key of [
+      "ArrowDown",
+      "ArrowRight",
+      "Control+End",
+      "Control+Home",
+      "PageDown",
+      "End",
+      "Home",
+    ])
+      await page.keyboard.press(key);
+    const active = await grid.getAttribute("aria-activedescendant");
+    assert.equal(await page.locator(`#${active}`).getAttribute("aria-selected"), "true");
+    await page.keyboard.press("Enter");
+    const entity = page.getByRole("complementary", { name: "Entity" });
+    await entity.getByText("ETag").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.keyboard.press("Escape");
+    await entity.waitFor({ state: "detached" });
+    await page.getByRole("columnheader", { name: "title" }).getByRole("button").click();
+    await page.getByText(`sorted among the ${films.of1984} rows that were read`).waitFor();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    assert.deepEqual(faults, []);
+  });
+
+  it("shows a hostile table as text, cut, in both themes", async () => {
+    await loadHostile(server.connectionString);
+    const { page, faults } = await enter("#/t/Hostile", { colorScheme: "dark" });
+    await page.getByText("<img src=x onerror=alert(1)>").first().waitFor();
+    await page.getByText("32K").first().waitFor();
+    assert.equal(await page.locator("img").count(), 0);
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("grid").focus();
+    await page.keyboard.press("End");
+    await page.getByRole("columnheader", { name: "p239" }).waitFor();
+    const cells = await page.getByRole("gridcell").count();
+    assert.ok(cells < 1000, `${cells} cells are drawn`);
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "show all 32,000" }).first().waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    assert.deepEqual(faults, []);
+  });
+
+  it("opens with a signature as much as that allows, and stays usable when the server is gone", async () => {
+    const own = mkdtempSync(join(tmpdir(), "rowhouse-"));
+    const other = await startRowhouse(own, ["--explorer", "readonly"]);
+    const { page, faults } = await openPage(browser);
+    await page.goto(`${other.tableUrl}/_rowhouse/`);
+    await page.getByText("Use the development account").click();
+    await page.getByText("No tables yet").waitFor();
+    await page.getByText("read-only", { exact: true }).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Create" }).count(), 0);
+    assert.deepEqual(await violationsOf(page), []);
+    await other.stop();
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByText("does not answer").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    rmSync(own, { recursive: true });
+    assert.deepEqual(faults, []);
+  });
+}
+
+async function status(page: Page, text: string): Promise<void> {
+  await page.locator(".grid-foot [role=status]", { hasText: text }).waitFor();
+}
+
+async function screenshot(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: join(root, `docs/manual/${name}.png`) });
+}
+
+async function loadFilms(connection: string) {
+  const movies = existsSync(REAL) ? readMovies(REAL) : makeUpMovies(2400, seededRandom(7));
+  const table = client(connection, "Films");
+  await table.createTable();
+  const years = new Map<string, Map<string, Movie>>();
+  for (const movie of movies) {
+    const year = years.get(String(movie.year)) ?? new Map<string, Movie>();
+    years.set(String(movie.year), year.set(movie.title.replace(/[/\\#?%]/g, "_"), movie));
+  }
+  for (const [partitionKey, all] of years) {
+    const actions = [...all].map(
+      ([rowKey, { title, year, cast, genres }]): TransactionAction => [
+        "upsert",
+        {
+          ...{
+            partitionKey,
+            rowKey,
+            title,
+            year,
+            cast: cast.join(", "),
+            genres: genres.join(", "),
+          },
+          ...(cast.length > 3 && { castSize: cast.length }),
+        },
+      ],
+    );
+    while (actions.length > 0) await table.submitTransaction(actions.splice(0, 100));
+  }
+  const titles = [...years.values()].flatMap((year) =>
+    [...year.values()].map(({ title }) => title),
+  );
+  const title = titles.find((each) => titles.indexOf(each) === titles.lastIndexOf(each))!;
+  return { all: titles.length, of1984: years.get("1984")!.size, title };
+}
+
+async function loadHostile(connection: string): Promise<void> {
+  const table = client(connection, "Hostile");
+  await table.createTable();
+  const many = Object.fromEntries(Array.from({ length: 240 }, (_, i) => [`p${i}`, `<b>${i}</b>`]));
+  const keys = [
+    "<img src=x onerror=alert(1)>",
+    "\u202eright to left",
+    "😀👩‍👩‍👧",
+    "'; drop --",
+    "{{x}}",
+    "a%2Fb c",
+  ];
+  for (const [i, key] of keys.entries())
+    await table.createEntity({
+      partitionKey: keys[0]!,
+      rowKey: key,
+      long: "x😀".repeat(10_666) + "xx",
+      n: i,
+      ...many,
+    });
+}
+
+function client(connection: string, name: string): TableClient {
+  return TableClient.fromConnectionString(connection, name, { allowInsecureConnection: true });
+}
