@@ -23,15 +23,9 @@ const given = process.env.CITUS_URL;
 const cluster =
   given === undefined ? await LocalCluster.start({ settings: { fsync: "off" } }) : undefined;
 const url = given ?? cluster!.coordinator.url();
-const { code, output } = await runTests(
-  files.length > 0 ? files : [conformance, indexes, ...wireTests()],
-  {
-    CITUS_URL: url,
-    POSTGRES_URL: url,
-    TEST_ENGINE: "postgres",
-    ON_CLUSTER: "1",
-  },
-);
-process.stdout.write(output);
+const tests = files.length > 0 ? files : [conformance, indexes, ...wireTests()];
+const settings = { CITUS_URL: url, POSTGRES_URL: url, TEST_ENGINE: "postgres", ON_CLUSTER: "1" };
+// It takes long: what has failed is to be seen before the end.
+const { code } = await runTests(tests, settings, (output) => process.stdout.write(output));
 await cluster?.remove();
 process.exitCode = code ?? 1;

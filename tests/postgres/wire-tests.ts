@@ -53,9 +53,11 @@ export function failuresOf({ output }: TestRun): string {
   return failures.slice(0, 100).join("\n");
 }
 
+/** @param report receives the output while the tests run */
 export async function runTests(
   files: readonly string[],
   settings: Readonly<Record<string, string>>,
+  report: (output: string) => void = () => {},
 ): Promise<TestRun> {
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
   const sources = ["--conditions=rowhouse-source", "--import", "tsx"];
@@ -66,6 +68,9 @@ export async function runTests(
   );
   const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));
   let output = "";
-  for await (const chunk of runner.stdout) output += chunk;
+  for await (const chunk of runner.stdout.setEncoding("utf8")) {
+    output += chunk;
+    report(chunk);
+  }
   return { code: await exited, output };
 }
