@@ -148,6 +148,23 @@ describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
     }
   });
 
+  it("change in the commit of their entity: a process may die right after it", async () => {
+    const engine = new MemoryEngine();
+    const lab = await openTable(engine);
+    await lab.declare("ByA", "A:String");
+    for (const mutation of [
+      insertion("insert", "p", "r", '"A":"1"'),
+      insertion("replace", "p", "r", '"A":"2"'),
+      insertion("merge", "p", "r", '"A":"3"'),
+      insertion("delete", "p", "r", ""),
+    ]) {
+      const dying = await openIndexLab(dyingAfterOneCommit(engine));
+      await dying.write(mutation).catch((error) => assert.match(String(error), /died/));
+      await assertIndexesAreRight(lab, mutation.kind);
+      assert.equal(await entryCount(lab, "ByA"), mutation.kind === "delete" ? 0 : 1);
+    }
+  });
+
   it("change with the whole entity, not with the patch: two indexed properties changed separately", async () => {
     const lab = await openTable();
     await lab.declare("ByAB", "A:String,B:String");
@@ -434,6 +451,15 @@ function pausing(): { readonly reached: Promise<void>; readonly go: () => void }
   return { reached, go };
 }
 
+/** The same data, as a process sees it that dies after its first commit. */
+function dyingAfterOneCommit(engine: MemoryEngine): Engine {
+  let commits = 0;
+  const once = async () => {
+    if (++commits > 1) throw new Error("The process has died.");
+  };
+  return beforeCommits(engine, once);
+}
+
 /** The same data, as another process sees it whose commits can be held back. */
 function paused(engine: MemoryEngine): Engine {
   const held = async () => {
@@ -442,6 +468,11 @@ function paused(engine: MemoryEngine): Engine {
     current?.arrive();
     await current?.open;
   };
+  return beforeCommits(engine, held);
+}
+
+/** The same data, through an engine that does something before each commit. */
+function beforeCommits(engine: MemoryEngine, act: () => Promise<void>): Engine {
   return {
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
@@ -451,11 +482,11 @@ function paused(engine: MemoryEngine): Engine {
     get: (keys, bytesMax) => engine.get(keys, bytesMax),
     scan: (range, visit) => engine.scan(range, visit),
     commit: async (write) => {
-      await held();
+      await act();
       return engine.commit(write);
     },
     update: async (key, change, premise) => {
-      await held();
+      await act();
       return engine.update(key, change, premise);
     },
     close: () => engine.close(),
