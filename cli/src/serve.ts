@@ -100,7 +100,9 @@ async function startOrFork(
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
   const settings = readSettings(options.config, process.env);
   const announce = (lines: readonly string[]) => {
-    log.info({ at: lines.map((line) => line.replace(/^.* /, "")) }, "Rowhouse is serving");
+    // Without the explorer's link, which logs in.
+    const addresses = lines.map((line) => line.replace(/^.* /, "").replace(/#.*$/, ""));
+    log.info({ at: addresses }, "Rowhouse is serving");
     for (const line of lines) say(line);
   };
   if (!isWorker()) {

@@ -168,6 +168,7 @@ export function GridFoot({ view }: { view: TableView }) {
   const words = [
     `${count(shown)} shown${shown === returned ? "" : ` of ${count(returned)} returned`}`,
     `${count(read)} read`,
+    ...(view.from.value === undefined ? [] : [`from partition ${view.from.value} on`]),
     ...(requests > 1 ? [counted(requests, "request")] : []),
     ENDS[phase],
   ];

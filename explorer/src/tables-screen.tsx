@@ -32,6 +32,11 @@ class TableCounts {
     }
   }
 
+  /** So that they are counted again. */
+  forget(): void {
+    this.facts.value = new Map();
+  }
+
   close(): void {
     this.#isClosed = true;
   }
@@ -52,6 +57,10 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
   }, [names, counts]);
   const { isReadOnly, kind } = session.value!;
   const failure = tables.failure.value;
+  const refresh = () => {
+    counts.forget();
+    tables.refresh();
+  };
   const choose = (name: string) => {
     const next = new Set(chosen.value);
     if (!next.delete(name)) next.add(name);
@@ -74,7 +83,7 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
             Delete {chosen.value.size}…
           </button>
         )}
-        <button type="button" onClick={() => tables.refresh()}>
+        <button type="button" onClick={refresh}>
           Refresh
         </button>
       </div>
