@@ -10,6 +10,7 @@ import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { type Movie, makeUpMovies, readMovies } from "../wire/movies.ts";
+import { accountSas } from "../wire/storage-sas.ts";
 import { CHROMIUM, hasBrowser, openBrowser, openPage, violationsOf } from "./browser.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -227,7 +228,25 @@ function flows() {
     assert.deepEqual(faults, []);
   });
 
-  it("opens with a signature as much as that allows, and stays usable when the server is gone", async () => {
+  it("is opened by a signature as far as that goes, and says what is refused", async () => {
+    const { page, faults } = await openPage(browser);
+    await page.goto(`${server.tableUrl}/_rowhouse/`);
+    await page.getByRole("tab", { name: "Shared access signature" }).click();
+    assert.deepEqual(await violationsOf(page), []);
+    const url = page.getByLabel("URL with the signature");
+    await url.fill(`${server.tableUrl}/${ACCOUNT}?${accountSas({ ss: "t", sp: "r" })}x`);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByRole("alert").waitFor();
+    await url.fill(`${server.tableUrl}/${ACCOUNT}?${accountSas({ ss: "t", sp: "r" })}`);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByText("403 AuthorizationPermissionMismatch").waitFor();
+    await page.goto(`${server.tableUrl}/_rowhouse/#/t/Films`);
+    await page.getByRole("gridcell").first().waitFor();
+    await page.getByText("by signature").waitFor();
+    assert.deepEqual(faults, []);
+  });
+
+  it("shows that it is read-only, and stays usable when the server is gone", async () => {
     const own = mkdtempSync(join(tmpdir(), "rowhouse-"));
     const other = await startRowhouse(own, ["--explorer", "readonly"]);
     const { page, faults } = await openPage(browser);
