@@ -144,7 +144,7 @@ export class Scrub implements BackgroundWork {
     if (!(await save())) return;
     let savedAt = clock.now();
     const checked: Checked = { entries: 0, entryBytes: 0, contents: 0, contentsUnchecked: 0 };
-    const sealing = engine.sealing;
+    const sealing = engine.supports.sealing ? engine.sealing : undefined;
     const isSealing = sealing?.isDue() ?? false;
     let start: Key | undefined = keyOf(first.position ?? ["", ""]);
     while (start !== undefined) {

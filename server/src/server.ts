@@ -93,7 +93,7 @@ export interface OpenServices {
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
   const contentStore = options.contentStore ?? (await openContentsFolder(options));
-  engine.takeSlot?.(await drawSlot(engine));
+  if (engine.supports.sharing) engine.takeSlot!(await drawSlot(engine));
   const accountIds = new Map(await openAccountIds(engine, accounts.names));
   const foundation = {
     engine,

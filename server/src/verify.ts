@@ -102,7 +102,7 @@ export async function verifyAll(
     if (await checkContent(contentStore, id, checked)) damagedContents.add(id);
     onProgress(checked);
   }
-  const areMissingSought = !(engine.isShared?.() ?? true) && damaged.size === 0;
+  const areMissingSought = engine.supports.sharing && !engine.isShared!() && damaged.size === 0;
   if (damagedContents.size > 0 || areMissingSought) {
     found.push(
       ...(await describeContents(engine, contentStore, damagedContents, areMissingSought)),

@@ -5,6 +5,7 @@ import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { type TestServer, testServer } from "@rowhouse/server/engine/postgres/test-server";
+import { decorated } from "@rowhouse/server/engine/test-decorated";
 import { planQuery } from "@rowhouse/server/query/planner";
 import { everyKey, randomFilters } from "@rowhouse/server/query/test-random-filters";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
@@ -107,16 +108,11 @@ describe("Row keys that the database compares", () => {
 
 /** An engine that sends every row to the front end. */
 function visitingAll(engine: Engine): Engine {
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
-    newestCommit: () => engine.newestCommit(),
-    nextVersion: () => engine.nextVersion(),
-    get: (keys) => engine.get(keys),
+  return decorated(engine, {
     scan: (range, visit, hints) => engine.scan(range, visit, { ...hints, wanted: undefined }),
-    commit: (write) => engine.commit(write),
-    close: () => engine.close(),
-  };
+    scanRanges: (ranges, visit, hints) =>
+      engine.scanRanges!(ranges, visit, { ...hints, wanted: undefined }),
+  });
 }
 
 function wireOf(server: RunningServer): TableWire {

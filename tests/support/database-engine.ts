@@ -3,6 +3,7 @@ import type { Engine } from "@rowhouse/server/engine/engine";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { assertDistributed } from "@rowhouse/server/engine/postgres/test-cluster";
 import { runAt, sharedTestServer } from "@rowhouse/server/engine/postgres/test-server";
+import { decorated } from "@rowhouse/server/engine/test-decorated";
 import { VersionClock } from "@rowhouse/server/engine/version-clock";
 
 /** Set by the run over a cluster, which would prove nothing if the tables were on one node. */
@@ -23,7 +24,7 @@ export async function openDatabaseEngine(options: { clock?: Clock } = {}): Promi
     idle.push(database);
   };
   // Several servers may share it, and each closes it.
-  return { ...engine, close: () => (closed ??= close()) };
+  return decorated(engine, { close: () => (closed ??= close()) });
 }
 
 // Drops the databases that are on a server that outlives this process.
@@ -70,16 +71,7 @@ async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise
   if (isOnCluster) await assertDistributed(url);
   // The engine's own versions start after the database's clock, which no test can set.
   const versions = clock && new VersionClock(clock);
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
-    nextVersion: () => versions?.next() ?? engine.nextVersion(),
-    newestCommit: () => engine.newestCommit(),
-    get: (keys) => engine.get(keys),
-    scan: (range, visit, hints) => engine.scan(range, visit, hints),
-    commit: (write) => engine.commit(write),
-    close: () => engine.close(),
-  };
+  return versions ? decorated(engine, { nextVersion: () => versions.next() }) : engine;
 }
 
 /** The databases of this process, by the data folder that each replaces. */

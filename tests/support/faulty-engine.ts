@@ -1,55 +1,39 @@
-import type { Awaitable } from "@rowhouse/server/awaitable";
-import {
-  type AtomicWrite,
-  type CommitResult,
-  type Engine,
-  EngineError,
-  type EngineErrorCode,
-  type Entry,
-  type Key,
-  type KeyRange,
-  type ScanEnd,
-  type ScanHints,
-  type Visit,
-} from "@rowhouse/server/engine/engine";
+import { EngineError, type EngineErrorCode } from "@rowhouse/server/engine/engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 
 /** An engine in memory that fails on demand. */
-export class FaultyEngine implements Engine {
-  readonly name = "faulty";
-  readonly #inner = new MemoryEngine();
-  readonly keyBytesMax = this.#inner.keyBytesMax;
-  readonly hasFreePremises = true;
+export class FaultyEngine extends MemoryEngine {
   /** The error of every read, or every commit, from now on. */
   readFault: Fault | undefined;
   commitFault: Fault | undefined;
 
-  nextVersion(): number {
-    return this.#inner.nextVersion();
-  }
-
-  newestCommit(): number | undefined {
+  override newestCommit(): number | undefined {
     failWith(this.readFault);
-    return this.#inner.newestCommit();
+    return super.newestCommit();
   }
 
-  get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]> {
+  override get(...read: Parameters<MemoryEngine["get"]>): ReturnType<MemoryEngine["get"]> {
     failWith(this.readFault);
-    return this.#inner.get(keys);
+    return super.get(...read);
   }
 
-  scan(range: KeyRange, visit: Visit, _hints?: ScanHints): Awaitable<ScanEnd> {
+  override scan(...read: Parameters<MemoryEngine["scan"]>): ReturnType<MemoryEngine["scan"]> {
     failWith(this.readFault);
-    return this.#inner.scan(range, visit);
+    return super.scan(...read);
   }
 
-  async commit(write: AtomicWrite): Promise<CommitResult> {
+  override async commit(
+    ...[write]: Parameters<MemoryEngine["commit"]>
+  ): ReturnType<MemoryEngine["commit"]> {
     failWith(this.commitFault);
-    return this.#inner.commit(write);
+    return super.commit(write);
   }
 
-  close(): Promise<void> {
-    return this.#inner.close();
+  override async update(
+    ...change: Parameters<MemoryEngine["update"]>
+  ): ReturnType<MemoryEngine["update"]> {
+    failWith(this.commitFault);
+    return super.update(...change);
   }
 }
 

@@ -14,6 +14,7 @@ import {
   type Visit,
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { NOTHING_OPTIONAL } from "../engine/test-decorated.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import type { BlobRecord } from "./blob-record.ts";
@@ -280,6 +281,7 @@ type Read = { readonly get: Key } | { readonly scan: string };
 
 /** An engine that runs something before one of a request's reads. */
 class InterruptedEngine implements Engine {
+  readonly supports = NOTHING_OPTIONAL;
   wasInterrupted = false;
   readonly name = "interrupted";
   readonly keyBytesMax: number;
@@ -298,11 +300,11 @@ class InterruptedEngine implements Engine {
     this.#interrupt = interrupt;
   }
 
-  async get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
+  async get(keys: readonly Key[], bytesMax?: number): Promise<(Entry | undefined)[]> {
     const read = this.#read;
     if (read !== undefined && "get" in read && keys.some((key) => textOf(key) === textOf(read.get)))
       await this.#interrupted();
-    return this.#engine.get(keys);
+    return this.#engine.get(keys, bytesMax);
   }
 
   async scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> {

@@ -5,6 +5,7 @@ import type { ContentStore } from "../content/content-store.ts";
 import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { decorated } from "../engine/test-decorated.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 import { APPEND, BLOCK, BlobLab, LabClock, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
@@ -171,20 +172,15 @@ class Disk {
 }
 
 function engineIn(engine: Engine, step: () => Promise<void>): Engine {
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
+  return decorated(engine, {
+    supports: { ...engine.supports, sharing: true },
+    takeSlot() {},
     isShared: () => true,
-    nextVersion: () => engine.nextVersion(),
-    newestCommit: () => engine.newestCommit(),
-    get: (keys, bytesMax) => engine.get(keys, bytesMax),
-    scan: (range, visit) => engine.scan(range, visit),
     async commit(write) {
       await step();
       return engine.commit(write);
     },
-    close: () => engine.close(),
-  };
+  });
 }
 
 function contentsIn(contentStore: ContentStore, step: () => Promise<void>): ContentStore {

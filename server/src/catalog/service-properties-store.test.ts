@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { decorated } from "../engine/test-decorated.ts";
 import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
 import { KEY_SPACES } from "./key-spaces.ts";
 import { ServicePropertiesStore } from "./service-properties-store.ts";
@@ -15,34 +15,26 @@ const RULE = {
 };
 
 /** Like an engine behind a network: reads are answered later, and one answer may be delayed. */
-class RemoteEngine implements Engine {
-  readonly name = "remote";
-  readonly #memory = new MemoryEngine();
+class RemoteEngine {
   /** The next answer waits for it. */
   held: Promise<void> | undefined;
-
-  get keyBytesMax(): number {
-    return this.#memory.keyBytesMax;
-  }
-
-  async get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
-    const entries = this.#memory.get(keys);
-    const { held } = this;
-    this.held = undefined;
-    await held;
-    return entries;
-  }
-
-  nextVersion = () => this.#memory.nextVersion();
-  newestCommit = () => undefined;
-  scan: Engine["scan"] = (range, visit) => this.#memory.scan(range, visit);
-  commit: Engine["commit"] = (write) => this.#memory.commit(write);
-  close = () => this.#memory.close();
+  readonly #memory = new MemoryEngine();
+  readonly engine = decorated(this.#memory, {
+    newestCommit: () => undefined,
+    get: async (keys, bytesMax) => {
+      const entries = this.#memory.get(keys, bytesMax);
+      const { held } = this;
+      this.held = undefined;
+      await held;
+      return entries;
+    },
+  });
 }
 
 describe("Service properties", () => {
   it("take effect at once when this server changes them, even if an earlier read is answered afterwards", async () => {
-    const engine = new RemoteEngine();
+    const remote = new RemoteEngine();
+    const { engine } = remote;
     const clock = { now: () => Date.UTC(2026, 0, 1) };
     const properties = new ServicePropertiesStore({
       engine,
@@ -52,7 +44,7 @@ describe("Service properties", () => {
       rules: TABLE_DOCUMENTS,
     });
     let release = () => {};
-    engine.held = new Promise((resolve) => {
+    remote.held = new Promise((resolve) => {
       release = resolve;
     });
     const reading = properties.read("alice");
@@ -64,7 +56,8 @@ describe("Service properties", () => {
   });
 
   it("keep both changes when two servers change them concurrently", async () => {
-    const engine = new RemoteEngine();
+    const remote = new RemoteEngine();
+    const { engine } = remote;
     const common = {
       engine,
       clock: { now: () => Date.UTC(2026, 0, 1) },

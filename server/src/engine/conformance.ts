@@ -7,6 +7,7 @@ import { testGetAndCommit } from "./conformance/get-and-commit.ts";
 import { testLimits } from "./conformance/limits.ts";
 import { testScans } from "./conformance/scans.ts";
 import type { EngineUnderTest, WithEngine } from "./conformance/steps.ts";
+import { testSupports } from "./conformance/supports.ts";
 import { testUpdates } from "./conformance/updates.ts";
 import { testVersions } from "./conformance/versions.ts";
 
@@ -23,6 +24,7 @@ export function testEngineConformance(target: EngineUnderTest): void {
   };
 
   describe(`${target.name} fulfills the engine contract`, () => {
+    describe("supports", () => testSupports(withEngine));
     describe("get and commit", () => testGetAndCommit(withEngine));
     describe("checks", () => testChecks(withEngine));
     describe("update", () => testUpdates(withEngine));

@@ -26,11 +26,7 @@ export interface Engine {
    */
   readonly path?: string;
 
-  /**
-   * Whether a premise costs next to nothing, as it does where writes that share a flush look it up once. Elsewhere it
-   * costs as much as a check.
-   */
-  readonly hasFreePremises?: true;
+  readonly supports: Supports;
 
   /**
    * A version for the next commit: microseconds since 1970, larger than every version this engine object has
@@ -41,13 +37,13 @@ export interface Engine {
   /**
    * Gives this process its slot among the processes over the same data: a number, usually one more than that
    * of the process that started before it. Up to 16 processes with consecutive slots never issue the same
-   * version. Engines that serve one process only omit it.
+   * version.
    */
   takeSlot?(slot: number): void;
 
   /**
    * Whether another process may have the same data open now; true if the engine cannot tell. A process counts
-   * before its first read returns, so no reader goes unnoticed. Engines that serve one process only omit it.
+   * before its first read returns, so no reader goes unnoticed.
    */
   isShared?(): boolean;
 
@@ -82,8 +78,7 @@ export interface Engine {
 
   /**
    * Like `scan`, over several ranges of one partition, ascending and disjoint, all in one snapshot. It may
-   * end early at any place, also between two ranges. Engines omit it if callers can tell by `newestCommit`
-   * that consecutive scans saw the same snapshot.
+   * end early at any place, also between two ranges.
    */
   scanRanges?(ranges: readonly KeyRange[], visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
 
@@ -97,17 +92,39 @@ export interface Engine {
 
   /**
    * Commits the result of applying `change` to the value under `key`, with no other commit in between.
-   * Engines that cannot run code inside a commit omit it; callers then use `get` and a checked `commit`.
    * @returns undefined if the premise does not hold: nothing happened
    * @throws what `change` throws (nothing happened), and what `commit` throws.
    */
   update?(key: Key, change: Change, premise?: Premise): Promise<Updated | undefined>;
 
-  /** Gives older values their checksums. Engines that have none without checksums omit it. */
+  /** Gives older values their checksums. */
   readonly sealing?: Sealing;
 
   /** Waits for commits in flight, then releases everything. Calling it twice is allowed. */
   close(): Promise<void>;
+}
+
+/**
+ * What an engine offers beyond the rest of the contract. An engine has exactly the optional members that it declares
+ * here, and keeps their promises: the conformance suite checks both, also of engines that wrap another one.
+ */
+export interface Supports {
+  /** `update`, because the engine can run code inside a commit. Elsewhere callers use `get` and a checked `commit`. */
+  readonly update: boolean;
+  /**
+   * `scanRanges`. Callers need it only where they cannot tell by `newestCommit` that consecutive scans saw the same
+   * snapshot.
+   */
+  readonly scanRanges: boolean;
+  /** `takeSlot` and `isShared`, because several processes may open the same data. */
+  readonly sharing: boolean;
+  /** `sealing`, because there may be values without checksums. */
+  readonly sealing: boolean;
+  /**
+   * Whether a premise costs next to nothing, as it does where writes that share a flush look it up once. Elsewhere it
+   * costs as much as a check.
+   */
+  readonly freePremises: boolean;
 }
 
 /** Values that an older release wrote have no checksums: they are written again as they are, version included. */

@@ -13,6 +13,7 @@ import {
   PREMISE_FAILED,
   type Premise,
   type ScanEnd,
+  type Supports,
   type Updated,
   type Visit,
 } from "./engine.ts";
@@ -49,7 +50,13 @@ interface Leaf {
 export class MemoryEngine implements Engine {
   readonly name = "memory";
   readonly keyBytesMax = KEY_BYTES_MAX;
-  readonly hasFreePremises = true;
+  readonly supports: Supports = {
+    update: true,
+    scanRanges: false,
+    sharing: false,
+    sealing: false,
+    freePremises: true,
+  };
   readonly #versions: VersionClock;
   readonly #byKey = new Map<string, Stored>();
   #leaves: Leaf[] = [];
@@ -66,7 +73,7 @@ export class MemoryEngine implements Engine {
     return this.#versions.next();
   }
 
-  newestCommit(): number {
+  newestCommit(): number | undefined {
     this.#assertOpen();
     return this.#commits;
   }

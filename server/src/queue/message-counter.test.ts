@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import { COMMIT_KEYS_MAX, type Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { decorated } from "../engine/test-decorated.ts";
 import { MessageCounter } from "./message-counter.ts";
 import { readyKey } from "./message-keys.ts";
 import { TestStore } from "./test-store.ts";
@@ -93,15 +94,14 @@ class Lab {
   walks = 0;
 
   private constructor(engine: Engine, { walkMs, setClock = 0 }: LabOptions) {
-    const slow: Engine = {
-      ...engine,
+    const slow = decorated(engine, {
       scan: (range, visit) => {
         this.walks++;
         this.elapsed += walkMs;
         this.clock.time += setClock;
         return engine.scan(range, visit);
       },
-    };
+    });
     this.counter = new MessageCounter(slow, this.clock);
   }
 
@@ -137,14 +137,5 @@ async function filled(
     const some = puts.splice(0, COMMIT_KEYS_MAX);
     await engine.commit({ version: engine.nextVersion(), checks: [], puts: some, deletes: [] });
   }
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
-    nextVersion: () => engine.nextVersion(),
-    newestCommit: () => engine.newestCommit(),
-    get: (keys) => engine.get(keys),
-    scan: (range, visit) => engine.scan(range, visit),
-    commit: (write) => engine.commit(write),
-    close: () => engine.close(),
-  };
+  return engine;
 }

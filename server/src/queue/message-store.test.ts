@@ -10,6 +10,7 @@ import {
   EngineError,
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { decorated } from "../engine/test-decorated.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { readyKey } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
@@ -298,23 +299,17 @@ function stealing(
     stolen++;
     await steal();
   };
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
-    nextVersion: () => engine.nextVersion(),
-    newestCommit: () => engine.newestCommit(),
-    async get(keys) {
+  return decorated(engine, {
+    async get(keys, bytesMax) {
       const readsMessages = keys.some(({ partition }) => partition[0] === KEY_SPACES.messages);
       await stealBefore(step === "read" && readsMessages);
-      return engine.get(keys);
+      return engine.get(keys, bytesMax);
     },
-    scan: (range, visit) => engine.scan(range, visit),
     async commit(write) {
       await stealBefore(step === "commit" && write.checks.length > 0 && write.deletes.length > 0);
       return engine.commit(write);
     },
-    close: () => engine.close(),
-  };
+  });
 }
 
 async function refuses(code: string, action: Promise<unknown>): Promise<void> {

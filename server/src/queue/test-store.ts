@@ -4,6 +4,7 @@ import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine, Key, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
 import { startOfPartition } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { NOTHING_OPTIONAL } from "../engine/test-decorated.ts";
 import { queuePartition } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
 import { type HeldMessage, MessageStore, type QueueValue } from "./message-store.ts";
@@ -124,6 +125,7 @@ export function textsOf(messages: readonly Message[]): string[] {
 
 /** An engine that counts the entries its scans visit. */
 class ReadCounter implements Engine {
+  readonly supports = NOTHING_OPTIONAL;
   entries = 0;
   scans = 0;
   /** Where the last scan began. */
@@ -159,7 +161,7 @@ class ReadCounter implements Engine {
 
   nextVersion = () => this.#engine.nextVersion();
   newestCommit = () => this.#engine.newestCommit();
-  get: Engine["get"] = (keys) => this.#engine.get(keys);
+  get: Engine["get"] = (keys, bytesMax) => this.#engine.get(keys, bytesMax);
   commit: Engine["commit"] = (write) => this.#engine.commit(write);
   close = () => this.#engine.close();
 }

@@ -143,7 +143,7 @@ export class EntityStore {
       return this.#contention.settle(partition, attempt);
     }
     const turn = `${partition}/${first.rowKey}`;
-    if (!this.#engine.update) return this.#contention.inTurn(turn, attempt);
+    if (!this.#engine.supports.update) return this.#contention.inTurn(turn, attempt);
     return this.#merge(account, name, first, () => this.#contention.inTurn(turn, attempt));
   }
 
@@ -233,7 +233,7 @@ export class EntityStore {
 
   /** Undefined where a premise costs something and guards nothing. */
   #premiseOf({ indexes, premise }: OpenTable): Premise | undefined {
-    return indexes.length > 0 || this.#engine.hasFreePremises ? premise : undefined;
+    return indexes.length > 0 || this.#engine.supports.freePremises ? premise : undefined;
   }
 
   #open(account: string, named: Named<TableValue>): OpenTable {

@@ -5,16 +5,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
 import { type Awaitable, whenReady } from "../awaitable.ts";
-import type {
-  AtomicWrite,
-  CommitResult,
-  Engine,
-  Entry,
-  Key,
-  KeyRange,
-  ScanEnd,
-  Visit,
-} from "../engine/engine.ts";
+import type { Engine, Entry, Key, KeyRange, ScanEnd, Supports, Visit } from "../engine/engine.ts";
 import { copyKey } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
@@ -193,10 +184,8 @@ describe("A page of several reads of one partition", () => {
 });
 
 /** A memory engine that counts the bytes in its results. */
-class LabEngine implements Engine {
-  readonly #inner = new MemoryEngine();
-  readonly name = "lab";
-  readonly keyBytesMax = this.#inner.keyBytesMax;
+class LabEngine extends MemoryEngine {
+  override supports: Supports = { ...new MemoryEngine().supports, scanRanges: false };
   numbersCommits = true;
   afterFirstRead = (): void => {};
   beforeSecondRead = () => {};
@@ -206,17 +195,13 @@ class LabEngine implements Engine {
   found = 0;
   bytesMax = 0;
 
-  nextVersion(): number {
-    return this.#inner.nextVersion();
+  override newestCommit(): number | undefined {
+    return this.numbersCommits ? super.newestCommit() : undefined;
   }
 
-  newestCommit(): number | undefined {
-    return this.numbersCommits ? this.#inner.newestCommit() : undefined;
-  }
-
-  get(keys: readonly Key[], bytesMax?: number): (Entry | undefined)[] {
+  override get(keys: readonly Key[], bytesMax?: number): (Entry | undefined)[] {
     if (++this.reads === 2) this.beforeSecondRead();
-    const entries = this.#inner.get(keys, bytesMax);
+    const entries = super.get(keys, bytesMax);
     const values = entries.flatMap((entry) => (entry ? [entry.value] : []));
     const bytes = values.reduce((sum, { length }) => sum + length, 0);
     this.found += values.length;
@@ -225,11 +210,11 @@ class LabEngine implements Engine {
     return entries;
   }
 
-  scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+  override scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
     if (++this.reads === 2) this.beforeSecondRead();
     let visited = 0;
     let resumeAt: Key | undefined;
-    const ended = this.#inner.scan(range, (entry) => {
+    const ended = super.scan(range, (entry) => {
       if (visited++ < this.entriesPerScan) return visit(entry);
       resumeAt = copyKey(entry.key);
       return false;
@@ -244,13 +229,14 @@ class LabEngine implements Engine {
 
   /** From now on the engine scans several ranges in one snapshot, with no commit in between. */
   readsTogether(): void {
+    this.supports = { ...this.supports, scanRanges: true };
     this.scanRanges = async (ranges, visit) => {
       this.reads++;
       let visited = 0;
       let resumeAt: Key | undefined;
       for (const range of ranges) {
         // On a busy machine the memory engine may yield in the middle of a scan.
-        const ended = await this.#inner.scan(range, (entry) => {
+        const ended = await super.scan(range, (entry) => {
           if (visited++ < this.entriesPerScan) return visit(entry);
           resumeAt = copyKey(entry.key);
           return false;
@@ -260,14 +246,6 @@ class LabEngine implements Engine {
       }
       return "complete";
     };
-  }
-
-  commit(write: AtomicWrite): Promise<CommitResult> {
-    return this.#inner.commit(write);
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
   }
 }
 

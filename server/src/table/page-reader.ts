@@ -192,7 +192,9 @@ export class PageReader {
     const reads = this.#reads;
     const from = this.#readIndex;
     const first = reads[from]!;
-    const several = this.#engine.scanRanges ? reads.slice(from, from + RANGES_AT_ONCE) : [first];
+    const several = this.#engine.supports.scanRanges
+      ? reads.slice(from, from + RANGES_AT_ONCE)
+      : [first];
     const { partitionKey } = startOf(first);
     const beyond = several.findIndex((read) => !isWithin(read, partitionKey));
     const together = several.slice(0, beyond < 0 ? several.length : Math.max(1, beyond));

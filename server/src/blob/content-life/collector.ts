@@ -110,7 +110,7 @@ export class Collector implements BackgroundWork {
   /** Also read after the notes: whichever process reads what a note is about has already begun. */
   async #others(unreportedMicrosMax: number): Promise<Others | undefined> {
     const { engine, longReads } = this.#options;
-    this.#isShared = engine.isShared?.() ?? false;
+    this.#isShared = engine.supports.sharing && engine.isShared!();
     if (!this.#isShared) return undefined;
     return {
       reported: await longReads.reported(),

@@ -13,7 +13,11 @@ const UNTOLD_MS_MAX = UNREPORTED_MICROS_MAX / 1000;
 
 /** An engine that other processes share, while `shared` is true. */
 class SharedEngine extends MemoryEngine {
+  override readonly supports = { ...new MemoryEngine().supports, sharing: true };
   shared = true;
+
+  /** Its versions are the only ones. */
+  takeSlot(): void {}
 
   isShared(): boolean {
     return this.shared;

@@ -54,7 +54,7 @@ export class LongReads implements BackgroundWork {
     const ids = [...reading].filter((id) => this.#before.has(id));
     this.#before = reading;
     const version = engine.nextVersion();
-    if (ids.length > 0 && engine.isShared?.()) {
+    if (ids.length > 0 && engine.supports.sharing && engine.isShared!()) {
       this.#hasReported = true;
       const puts = [{ key: this.#own, value: Buffer.from(JSON.stringify(ids), "latin1") }];
       await engine.commit({ version, checks: [], puts, deletes: [] });

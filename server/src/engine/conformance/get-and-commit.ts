@@ -99,7 +99,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       seen.push(engine.newestCommit());
       await mustCommit(engine, { deletes: [a] });
       seen.push(engine.newestCommit());
-      if (engine.update) await engine.update(a, () => bytes("2"));
+      if (engine.supports.update) await engine.update!(a, () => bytes("2"));
       else await put(engine, a, "2");
       seen.push(engine.newestCommit());
       const [first] = seen;

@@ -84,10 +84,10 @@ export function testUpdates(withEngine: WithEngine): void {
     }));
 }
 
-/** Undefined if the engine leaves `update` out: it then has no promise to keep here. */
+/** Undefined if the engine does not support `update`: it then has no promise to keep here. */
 function updateOf(engine: Engine) {
   return (
-    engine.update &&
+    engine.supports.update &&
     (async (at: Key, change: Change) => {
       const updated = await engine.update!(at, change);
       assert.ok(updated, "An update without a premise was refused.");

@@ -17,6 +17,7 @@ import {
   type ScanEnd,
   type ScanHints,
   type Sealing,
+  type Supports,
   type Updated,
   type Visit,
 } from "../engine.ts";
@@ -110,7 +111,13 @@ export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEn
 export class LmdbEngine implements Engine {
   readonly name = "lmdb";
   readonly keyBytesMax = KEY_BYTES_MAX;
-  readonly hasFreePremises = true;
+  readonly supports: Supports = {
+    update: true,
+    scanRanges: false,
+    sharing: true,
+    sealing: true,
+    freePremises: true,
+  };
   readonly path: string;
   readonly #storeOptions: StoreOptions;
   readonly #store: Store;

@@ -11,6 +11,7 @@ import {
   type KeyRange,
   type ScanEnd,
   type ScanHints,
+  type Supports,
   type Visit,
 } from "../engine.ts";
 import { assertKeyFits, assertWrite } from "../engine-rules.ts";
@@ -171,6 +172,13 @@ async function assertSchema(
 export class PostgresEngine implements Engine {
   readonly name = "postgres";
   readonly keyBytesMax = KEY_BYTES_MAX;
+  readonly supports: Supports = {
+    update: false,
+    scanRanges: true,
+    sharing: true,
+    sealing: false,
+    freePremises: false,
+  };
   /** What the server reported when the engine was opened. */
   readonly facts: ServerFacts;
   readonly #required: RequiredDurability | undefined;

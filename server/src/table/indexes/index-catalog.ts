@@ -99,7 +99,7 @@ export class IndexCatalog {
         id,
         state: "building",
         since: engine.nextVersion(),
-        ...(engine.hasFreePremises ? {} : { awaitsWriters: true }),
+        ...(engine.supports.freePremises ? {} : { awaitsWriters: true }),
         ...(rate !== undefined && { rate }),
       };
       return [

@@ -8,6 +8,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { partitionPrefixRange } from "../../engine/key-codec.ts";
 import { openLmdbEngine } from "../../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../../engine/memory-engine.ts";
+import { decorated } from "../../engine/test-decorated.ts";
 import { tablePrefix } from "../table-keys.ts";
 import { progressKey, readProgress, secondsLeft } from "./index-build.ts";
 import {
@@ -473,14 +474,7 @@ function paused(engine: MemoryEngine): Engine {
 
 /** The same data, through an engine that does something before each commit. */
 function beforeCommits(engine: MemoryEngine, act: () => Promise<void>): Engine {
-  return {
-    name: engine.name,
-    keyBytesMax: engine.keyBytesMax,
-    hasFreePremises: true,
-    nextVersion: () => engine.nextVersion(),
-    newestCommit: () => engine.newestCommit(),
-    get: (keys, bytesMax) => engine.get(keys, bytesMax),
-    scan: (range, visit) => engine.scan(range, visit),
+  return decorated(engine, {
     commit: async (write) => {
       await act();
       return engine.commit(write);
@@ -489,6 +483,5 @@ function beforeCommits(engine: MemoryEngine, act: () => Promise<void>): Engine {
       await act();
       return engine.update(key, change, premise);
     },
-    close: () => engine.close(),
-  };
+  });
 }
