@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
+import { buildDebianPackage } from "./release/debian.ts";
 import { ARCHITECTURES, buildExecutable } from "./release/executable.ts";
 import { manifestOf, root } from "./release/manifests.ts";
 import { packPackages } from "./release/npm-packages.ts";
@@ -36,8 +37,10 @@ async function build(): Promise<readonly string[]> {
       return packed.flatMap((each) => [each.tarball, writeSbom(each)]);
     },
   };
-  for (const architecture of ARCHITECTURES)
+  for (const architecture of ARCHITECTURES) {
     parts[`executable-${architecture}`] = () => buildExecutable(folder, architecture);
+    parts[`debian-${architecture}`] = () => buildDebianPackage(folder, architecture);
+  }
   const wanted = positionals.length > 0 ? positionals : Object.keys(parts);
   const unknown = wanted.find((name) => !(name in parts));
   if (unknown)

@@ -149,8 +149,8 @@ const PLACES: Record<string, readonly string[]> = { ...ALLOWED, ...patternLayers
 
 /** Packages that only the listed places may import. */
 const ONLY_IN: Record<string, readonly string[]> = {
-  "node:http": ["server/src/http", "patterns/src/transport.ts"],
-  "node:https": ["server/src/http", "patterns/src/transport.ts"],
+  "node:http": ["server/src/http", "patterns/src/transport.ts", "cli/src/healthcheck.ts"],
+  "node:https": ["server/src/http", "patterns/src/transport.ts", "cli/src/healthcheck.ts"],
   "node:net": ["server/src/http", "server/src/engine/postgres", "cli/src/reachable.ts"],
   lmdb: ["server/src/engine/lmdb"],
   pg: ["server/src/engine/postgres"],

@@ -1,5 +1,6 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { noteBackup } from "@rowhouse/server/backup";
 import { makeFolder } from "@rowhouse/server/engine/make-folder";
 import { type Command, InvalidArgumentError } from "commander";
 import { copyData, isWhole } from "./copy-data.ts";
@@ -35,6 +36,8 @@ export function addBackupCommand(program: Command): void {
       const engine = await openDataFolder(location);
       try {
         const copied = await copyData(engine, folder);
+        // A full disk does not make a backup elsewhere less of one.
+        if (isWhole(copied)) await noteBackup(engine, Date.now()).catch(() => {});
         // What is damaged is only in the older backups.
         if (isWhole(copied) && to !== undefined && keep !== undefined) removeOld(to, keep);
         process.exitCode = isWhole(copied) ? 0 : 1;

@@ -11,6 +11,7 @@ import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addExportCommand } from "./export.ts";
 import { failWith } from "./fail-with.ts";
+import { addHealthcheckCommand } from "./healthcheck.ts";
 import { addImportCommand } from "./import.ts";
 import { addIndexCommand } from "./index-command.ts";
 import { addInspectCommand } from "./inspect.ts";
@@ -55,6 +56,7 @@ addImportCommand(program);
 addPurgeCommand(program);
 addVerifyCommand(program);
 addReportCommand(program);
+addHealthcheckCommand(program);
 addAdviseCommand(program);
 addPatternsCommand(program);
 

@@ -21,6 +21,7 @@ import { type Explorer, openExplorer } from "./serve/explorer.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
 import { openScrub, withScrub } from "./serve/open-scrub.ts";
+import { giveUpRoot } from "./serve/run-as.ts";
 import { runCommand } from "./serve/run-command.ts";
 import { checkOptions } from "./serve/serve-conflicts.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-options.ts";
@@ -99,6 +100,12 @@ async function startOrFork(
 ): Promise<Running | undefined> {
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
   const settings = readSettings(options.config, process.env);
+  const tls = readTls(options);
+  // Workers that replace others must be able to read those files again, so their primary, which serves nobody, stays.
+  if (options.workers === 1 || isWorker()) {
+    const isStored = options.engine === undefined && !options.inMemoryPersistence;
+    giveUpRoot(process.env.ROWHOUSE_RUN_AS, isStored ? options.location : undefined);
+  }
   const announce = (lines: readonly string[]) => {
     // Without the explorer's link, which logs in.
     const addresses = lines.map((line) => line.replace(/^.* /, "").replace(/#.*$/, ""));
@@ -121,7 +128,7 @@ async function startOrFork(
     }
   }
   if (commandLine.length > 0) accountOf(settings.accounts);
-  const { server, watch, explorer } = await start(options, settings, log);
+  const { server, watch, explorer } = await start(options, { ...settings, tls }, log);
   const close = () => server.close().then(() => watch.close());
   // Before printing the lines: a script that waits for them may signal the server immediately.
   if (commandLine.length === 0) {
@@ -164,7 +171,7 @@ function accountOf(accounts: Accounts): Account {
 
 async function start(
   options: ServeOptions,
-  { accounts, bearer }: Settings,
+  { accounts, bearer, tls }: Settings & { readonly tls: TlsMaterial | undefined },
   log: Logger,
 ): Promise<{ server: RunningServer; watch: Watch; explorer: Explorer | undefined }> {
   if (options.oauth !== undefined && !bearer) {
@@ -172,7 +179,6 @@ async function start(
       "--oauth is given, but no issuer is configured in --config: bearer tokens are refused",
     );
   }
-  const tls = readTls(options);
   // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
   const { engine, contentStore, health } = await openEngine(options, log);

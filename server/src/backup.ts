@@ -105,6 +105,29 @@ export async function backUp({
   }
 }
 
+/** In the space of the processes, beside the state of the check of all data. */
+const LAST_BACKUP: Key = {
+  partition: Uint8Array.of(KEY_SPACES.processes),
+  sort: Uint8Array.of(0x03),
+};
+
+/** Notes in the data itself when a backup of it was complete, for `lastBackupAt`. */
+export async function noteBackup(engine: Engine, endedAt: number): Promise<void> {
+  const value = Buffer.from(JSON.stringify({ endedAt }));
+  const write = { checks: [], puts: [{ key: LAST_BACKUP, value }], deletes: [] };
+  await engine.commit({ ...write, version: engine.nextVersion() });
+}
+
+/** In milliseconds since 1970; undefined if there is none. */
+export async function lastBackupAt(engine: Engine): Promise<number | undefined> {
+  const [entry] = await engine.get([LAST_BACKUP]);
+  if (entry === undefined) return undefined;
+  const { endedAt } = JSON.parse(Buffer.from(entry.value).toString("utf8")) as {
+    readonly endedAt: number;
+  };
+  return endedAt;
+}
+
 function makePart(target: string): string {
   // A dangling symbolic link counts as existing, too.
   if (at(target, () => lstatSync(target, { throwIfNoEntry: false }))) {

@@ -70,6 +70,10 @@ export class RowhouseCommand {
     this.#child.stdout!.destroy();
   }
 
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
   signal(name: NodeJS.Signals): void {
     this.#child.kill(name);
   }

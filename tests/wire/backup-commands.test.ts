@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Key } from "@rowhouse/server/engine/engine";
@@ -63,6 +66,38 @@ describe("Backups that an operator schedules", () => {
 });
 
 describe("rowhouse compact", () => {
+  for (const [what, status] of [
+    ["removes the old folder once the server is ready", 200],
+    ["puts the old folder back if the server is not ready, and starts that", 503],
+  ] as const) {
+    it(`between commands that stop and start the server, ${what}`, () =>
+      withFolder(async (folder) => {
+        const data = join(folder, "data");
+        await write(data, "kept");
+        const server = createServer((_, response) => response.writeHead(status).end("its state"));
+        await once(server.listen(0, "127.0.0.1"), "listening");
+        const { port } = server.address() as AddressInfo;
+        const note = (word: string) => `echo ${word} >> ${join(folder, "commands")}`;
+        const commands = ["--stop", note("stop"), "--start", note("start")];
+        const where = ["--against", `http://127.0.0.1:${port}`, "--wait", "0"];
+        const isReady = status === 200;
+        const output = await run(
+          ["compact", "--location", data, ...commands, ...where],
+          isReady ? 0 : 2,
+        );
+        assert.match(
+          output,
+          isReady ? /is ready; \S+ is removed/ : /not ready within 0 s \(its state\)/,
+        );
+        const ran = readFileSync(join(folder, "commands"), "utf8").trim().split("\n");
+        assert.deepEqual(ran, isReady ? ["stop", "start"] : ["stop", "start", "stop", "start"]);
+        assert.equal(await read(data), "kept");
+        assert.ok(!existsSync(`${data}.before-compact`));
+        assert.equal(existsSync(`${data}.compact`), !isReady);
+        server.close();
+      }));
+  }
+
   it("swaps a smaller folder in, keeps the old one, and finishes what a kill interrupted", () =>
     withFolder(async (folder) => {
       const data = join(folder, "data");

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createWriteStream, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { lastBackupAt } from "@rowhouse/server/backup";
 import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -15,7 +16,7 @@ import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { behindToken, jsonPage } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad, reportLoad } from "@rowhouse/server/insight/partition-load";
 import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/print-metrics";
-import { type Metric, partsOf } from "@rowhouse/server/insight/prometheus";
+import { type Metric, partsOf, single } from "@rowhouse/server/insight/prometheus";
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import {
   engineMetrics,
@@ -27,6 +28,7 @@ import { joinSummaries, ScanBudget, type ScanSummary } from "@rowhouse/server/in
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
+import { type QueueCounts, QueueFigures } from "@rowhouse/server/queue/queue-figures";
 import type { Scrub } from "@rowhouse/server/scrub";
 import type { Gate } from "@rowhouse/server/wire/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/wire/observer";
@@ -100,6 +102,40 @@ export function prepareWatching(options: WatchOptions): Watching {
         reportBudget(scanReport, lastParts("scan-budget") as readonly ScanSummary[]);
     },
   };
+}
+
+/** Without labels: names of queues are data. All processes count the same queues. */
+function queueMetrics({ queues, messages, waitingMs }: QueueCounts): Metric[] {
+  return [
+    single("rowhouse_queues", "gauge", "Queues of all accounts.", queues, "max"),
+    single(
+      "rowhouse_queue_messages",
+      "gauge",
+      "Unexpired messages in all queues, the hidden ones included.",
+      messages,
+      "max",
+    ),
+    single(
+      "rowhouse_queue_wait_seconds",
+      "gauge",
+      "How long the message that waits longest has been visible without being received.",
+      waitingMs / 1000,
+      "max",
+    ),
+  ];
+}
+
+async function backupMetrics(engine: Engine): Promise<Metric[]> {
+  const at = await lastBackupAt(engine);
+  return [
+    single(
+      "rowhouse_backup_ended_seconds",
+      "gauge",
+      "When the last backup of the data folder was complete, in seconds since 1970; 0 if never.",
+      (at ?? 0) / 1000,
+      "max",
+    ),
+  ];
 }
 
 /** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
@@ -183,11 +219,14 @@ function serveMetrics(
   observers.push(metrics);
   counted.push(metrics);
   const ofProcess = new ProcessMetrics();
+  const queues = new QueueFigures(engine, systemClock);
   const own = async () => {
     const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
     const ofParts = counted.flatMap((each) => each.metrics());
     const ofScrub = scrub ? scrubMetrics(scrub) : [];
-    const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub];
+    const ofBackup = engine.path === undefined ? [] : await backupMetrics(engine);
+    const ofStored = [...queueMetrics(await queues.counts()), ...ofBackup];
+    const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub, ...ofStored];
     return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
   const gather = gathering("metrics", own);

@@ -1,0 +1,49 @@
+import { existsSync, lchownSync, lstatSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { CONTENTS_FOLDER } from "@rowhouse/server/content/file-content-store";
+import { DATA_FILE, LOCK_FILE } from "@rowhouse/server/engine/lmdb/data-file";
+import { makeFolder } from "@rowhouse/server/engine/make-folder";
+
+/** What is in a data folder. */
+const OURS: readonly string[] = [DATA_FILE, LOCK_FILE, CONTENTS_FOLDER];
+
+/**
+ * Gives up root for the user of `ROWHOUSE_RUN_AS`. Images are started as root, because modules for tests copy keys
+ * into the container that only root may read, and mount folders that only root may write; both are dealt with before.
+ * Does nothing for a process that is not root.
+ * @param runAs user and group, such as `10001:10001`
+ * @param location the data folder, if there is one; it and what is ours in it become the user's
+ * @throws Error if `runAs` has another form, or names root
+ */
+export function giveUpRoot(runAs: string | undefined, location: string | undefined): void {
+  if (!runAs || process.getuid?.() !== 0) return;
+  const [, uid = 0, gid = 0] = (/^(\d{1,9}):(\d{1,9})$/.exec(runAs) ?? []).map(Number);
+  if (uid === 0 || gid === 0) {
+    throw new Error(
+      `ROWHOUSE_RUN_AS is "${runAs}"; it must be the numbers of a user and a group other than root, such as 10001:10001.`,
+    );
+  }
+  if (location !== undefined) handOver(location, uid, gid);
+  process.setgroups?.([gid]);
+  process.setgid?.(gid);
+  process.setuid?.(uid);
+}
+
+function handOver(location: string, uid: number, gid: number): void {
+  makeFolder(location);
+  const names = readdirSync(location);
+  // A folder with other things in it may be somebody's home.
+  if (names.every((name) => OURS.includes(name)) && lstatSync(location).uid === 0)
+    lchownSync(location, uid, gid);
+  for (const name of OURS) {
+    const path = join(location, name);
+    if (existsSync(path) && lstatSync(path).uid === 0) handOverAll(path, uid, gid);
+  }
+}
+
+function handOverAll(path: string, uid: number, gid: number): void {
+  // Links are not followed.
+  lchownSync(path, uid, gid);
+  if (!lstatSync(path).isDirectory()) return;
+  for (const name of readdirSync(path)) handOverAll(join(path, name), uid, gid);
+}
