@@ -1,4 +1,5 @@
 import { isAnnotated } from "@rowhouse/protocol/edm";
+import { bareOffset } from "@rowhouse/protocol/json-property";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { append, EntityHead, type EntityPosition, OPENING_BRACE } from "./entity-head.ts";
@@ -104,16 +105,14 @@ export class EntityListWriter {
       const end = (sequence ?? this.#form.head).write(out, at, view);
       return writeProperties(out, end, view, this.#level);
     }
-    if (isBareOf(view, this.#level) || propertiesAt > head.length) {
+    if (propertiesAt > head.length) {
       return writeProperties(out, append(out, at, head), view, this.#level);
     }
     // Copies the whole record so that its properties follow the head, then the head over the bytes
     // in front of them: a view of the properties alone would take longer than both copies.
     out.set(record, at + head.length - propertiesAt);
     out.set(head, at);
-    const end = at + head.length + record.length - propertiesAt;
-    out[end] = CLOSING_BRACE;
-    return end + 1;
+    return closeEntity(out, at + head.length + record.length - propertiesAt, view, this.#level);
   }
 
   /** The whole body. No entity may be added after this. */
@@ -209,31 +208,47 @@ function writeProperties(
   view: RecordView,
   level: MetadataLevel,
 ): number {
-  const { record } = view;
-  const end = isBareOf(view, level)
-    ? writeBare(out, at, view)
-    : copyBytes(out, at, record, view.propertiesAt, record.length);
-  out[end] = CLOSING_BRACE;
-  return end + 1;
+  const { record, propertiesAt } = view;
+  return closeEntity(out, copyBytes(out, at, record, propertiesAt, record.length), view, level);
 }
 
-/** Whether annotations must be omitted. */
-function isBareOf(view: RecordView, level: MetadataLevel): boolean {
-  return level === "nometadata" && view.annotated;
+/** Ends an entity whose properties, as they are stored, end at `end`. */
+function closeEntity(out: Uint8Array, end: number, view: RecordView, level: MetadataLevel): number {
+  const last = level === "nometadata" && view.annotated ? removeAnnotations(out, end, view) : end;
+  out[last] = CLOSING_BRACE;
+  return last + 1;
 }
 
-/** Writes the properties without annotations, copying in runs from one annotated property to the next. */
-function writeBare(out: Uint8Array, at: number, view: RecordView): number {
-  const { record } = view;
-  let next = at;
-  let runStart = view.propertiesAt;
-  for (let index = 0; index < view.count; index++) {
-    if (!isAnnotated(view.form(index))) continue;
-    next = copyBytes(out, next, record, runStart, view.startOf(index));
-    runStart = view.bareAt(index);
+/**
+ * Moves the properties up over their annotations, in runs from one annotated property to the next. Moving bytes
+ * inside `out` takes no view, and making a view of the record for each run took longer than copying all of it.
+ */
+function removeAnnotations(out: Uint8Array, end: number, view: RecordView): number {
+  const { count } = view;
+  const shift = end - view.record.length;
+  let next = shift + view.propertiesAt;
+  let runStart = next;
+  let start = next;
+  for (let index = 0; index < count; index++) {
+    const form = view.form(index);
+    if (isAnnotated(form)) {
+      if (runStart !== next) moveBytes(out, next, runStart, start);
+      next += start - runStart;
+      runStart = start + bareOffset(form, view.nameBytes(index));
+    }
+    start = shift + view.endOf(index);
   }
-  return copyBytes(out, next, record, runStart, record.length);
+  moveBytes(out, next, runStart, end);
+  return next + end - runStart;
 }
+
+/** A loop takes 2 ns a byte, the native move 60 ns to call. */
+function moveBytes(out: Uint8Array, to: number, start: number, end: number): void {
+  if (end - start > MOVE_LOOP_BYTES_MAX) out.copyWithin(to, start, end);
+  else for (let from = start, next = to; from < end; ) out[next++] = out[from++]!;
+}
+
+const MOVE_LOOP_BYTES_MAX = 32;
 
 const view = new RecordView();
 const encoder = new TextEncoder();
