@@ -88,7 +88,7 @@ export class GroupCommit {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
-    this.#writes = new WriteApplier(store, versions, seals);
+    this.#writes = new WriteApplier(store, versions, seals, this.#transactions.chain);
     this.#versionsReserved = versionsReserved;
   }
 
@@ -97,7 +97,9 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
-          result = this.#writes.commit(write);
+          this.#writes.commit(write, (known) => {
+            result = known;
+          });
         },
         answer: () => resolve(result),
         reject,
@@ -180,14 +182,13 @@ export class GroupCommit {
     this.#folder.releaseDeadReaders();
     const group: Waiting[] = [];
     let transaction: number | undefined;
-    let hasWritten = false;
     try {
       await this.#transactions.run(() => {
         transaction = this.#store.getWriteTxnId();
         this.#writes.begin(this.#othersNewest(transaction));
         this.#applyTo(group);
         this.#assertRoom();
-        hasWritten = this.#reserveVersions();
+        this.#reserveVersions();
       });
     } catch (error) {
       const hasBegun = transaction !== undefined;
@@ -198,8 +199,10 @@ export class GroupCommit {
       this.#fail(failed, error, { canGoOn, mayHaveHappened });
       return;
     }
+    this.#writes.settle();
     // A transaction that changes nothing leaves its number to the next one, which may be another process's.
-    if (hasWritten && transaction !== undefined) this.#lastTransaction = transaction;
+    if (this.#writes.extent.puts > 0 && transaction !== undefined)
+      this.#lastTransaction = transaction;
     this.#failure = undefined;
     this.counts.groups++;
     this.counts.commits += group.length;
@@ -230,11 +233,19 @@ export class GroupCommit {
    * leave some room: a delete needs pages too, and without any the server could never free space on its disk.
    */
   #assertRoom(): void {
-    const { bytes, keys, onlyAdds } = this.#writes.extent;
-    if (bytes <= SMALL_BYTES && !onlyAdds) return;
-    const spare = onlyAdds ? SPARE_BYTES : COMMIT_BYTES;
-    if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + spare)) return;
+    if (this.#hasRoom()) return;
+    // An insert whose key exists is refused whatever room is left.
+    this.#writes.executeChain();
+    if (this.#hasRoom()) return;
     throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
+  }
+
+  #hasRoom(): boolean {
+    const { bytes, keys, additions } = this.#writes.extent;
+    const onlyAdds = additions > 0;
+    if (bytes <= SMALL_BYTES && !onlyAdds) return true;
+    const spare = onlyAdds ? SPARE_BYTES : COMMIT_BYTES;
+    return this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + spare);
   }
 
   /**
@@ -299,10 +310,10 @@ export class GroupCommit {
     return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 
-  /** Other processes reserve too, so the record must only rise. Returns whether anything was put. */
-  #reserveVersions(): boolean {
+  /** Other processes reserve too, so the record must only rise. */
+  #reserveVersions(): void {
     const { newest } = this.#writes.extent;
-    if (newest <= this.#versionsReserved) return newest > 0;
+    if (newest <= this.#versionsReserved) return;
     const stored = readMeta(this.#store);
     if (stored === undefined)
       throw new EngineError("Corrupt", "The record of the storage format is missing.");
@@ -311,7 +322,6 @@ export class GroupCommit {
       writeMeta(this.#store, { ...stored, versionsReserved });
     }
     this.#versionsReserved = versionsReserved;
-    return true;
   }
 }
 
