@@ -29,6 +29,14 @@ export function entityJson(index: number, row = rowKey(index)): string {
   return `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}",${propertiesJson(index)}}`;
 }
 
+/** The same without the text that fills it up: 200 bytes as they are stored. */
+export function smallEntityJson(index: number, row: string): string {
+  return (
+    `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}","Name":"Ada Nowak ${index}",` +
+    `"Email":"ada.nowak.${index}@example.com","Bucket":${index % 100},"Active":true}`
+  );
+}
+
 /** The same with 0 to 400 bytes of text more. */
 export function variedJson(index: number): string {
   const more = SENTENCE.repeat(6).slice(0, (index * 131) % 401);

@@ -6,6 +6,7 @@ import {
   propertiesJson,
   RARE_BUCKET,
   rowKey,
+  smallEntityJson,
 } from "./dataset.ts";
 import {
   ACCEPT,
@@ -14,7 +15,7 @@ import {
   type RequestWriter,
 } from "./request-writer.ts";
 import type { ResponseReader } from "./response-reader.ts";
-import type { Client } from "./workload.ts";
+import type { Client, InsertForm } from "./workload.ts";
 
 export const TRANSACTION_ENTITIES = 100;
 
@@ -60,13 +61,14 @@ export class Requests {
     return this.#writer.write("GET", `/${this.#dataset.table}()`, { query });
   }
 
-  /** A new key next to a random existing one. */
-  insert(client: Client): { request: string; path: string } {
-    const index = client.random(this.#dataset.entities);
-    const row = rowKey(index) + client.newRowSuffix();
+  /** A new key next to a random existing one, or behind all of the client's own partition. */
+  insert(client: Client, form?: InsertForm): { request: string; path: string } {
+    const grows = form === "growing keys";
+    const index = grows ? client.index * PARTITION_ENTITIES : client.random(this.#dataset.entities);
+    const row = grows ? client.nextRow() : rowKey(index) + client.newRowSuffix();
     const request = this.#writer.write("POST", `/${this.#dataset.table}`, {
       headers: ACCEPT_AND_CONTENT + PREFER_NO_CONTENT,
-      body: entityJson(index, row),
+      body: form === "rows of 200 bytes" ? smallEntityJson(index, row) : entityJson(index, row),
     });
     return { request, path: this.path(index, row) };
   }

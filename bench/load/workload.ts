@@ -6,7 +6,7 @@ export type WorkloadKind =
   | { readonly kind: "range-query"; readonly rows: number; readonly selected?: string }
   | { readonly kind: "partition-scan" }
   | { readonly kind: "table-scan" }
-  | { readonly kind: "insert" }
+  | { readonly kind: "insert"; readonly form?: InsertForm }
   | { readonly kind: "upsert" }
   | { readonly kind: "merge" }
   | { readonly kind: "conditional-update" }
@@ -20,6 +20,9 @@ export type WorkloadKind =
   | { readonly kind: "mix" }
   /** Inserts the entities themselves, from one transaction of the whole fill on; see `fill.ts`. */
   | { readonly kind: "fill"; readonly order: LoadOrder; readonly firstTransaction: number };
+
+/** By default, 1 KB next to a random existing entity. */
+export type InsertForm = "rows of 200 bytes" | "growing keys";
 
 export type LoadOrder = "sorted" | "scattered";
 
@@ -62,6 +65,11 @@ export class Client {
     this.#random ^= this.#random >>> 17;
     this.#random ^= this.#random << 5;
     return (this.#random >>> 0) % limit;
+  }
+
+  /** A row key behind all that this client has used. */
+  nextRow(): string {
+    return `${String(this.run).padStart(6, "0")}-${String(this.#sequence++).padStart(9, "0")}`;
   }
 
   /** The end of a row key that no other client, run or operation uses. */

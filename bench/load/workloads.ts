@@ -29,7 +29,7 @@ export function createWorkload(kind: WorkloadKind, dataset: Dataset, target: Tar
     case "table-scan":
       return scan(requests, () => RARE_IN_TABLE);
     case "insert":
-      return single(204, (client) => requests.insert(client).request);
+      return single(204, (client) => requests.insert(client, kind.form).request);
     case "upsert":
       return single(204, (client) => requests.put(anyEntity(client)));
     case "merge":
