@@ -29,11 +29,12 @@ export function entityJson(index: number, row = rowKey(index)): string {
   return `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}",${propertiesJson(index)}}`;
 }
 
-/** The same without the text that fills it up: 200 bytes as they are stored. */
+/** The same without the text that fills it up: 200 bytes. */
 export function smallEntityJson(index: number, row: string): string {
   return (
     `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}","Name":"Ada Nowak ${index}",` +
-    `"Email":"ada.nowak.${index}@example.com","Bucket":${index % 100},"Active":true}`
+    `"Email":"ada.nowak.${index}@example.com","Bucket":${index % 100},"Active":true,` +
+    `"Notes":"Keeps the ledger of the night ferries."}`
   );
 }
 
