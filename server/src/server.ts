@@ -181,9 +181,10 @@ function openEach(
   foundation: Foundation,
   auth: AuthRules,
 ): OpenService[] {
-  const { allowsPublicAccess, contentStore, gate, insight, randomBytes } = options;
+  const { accounts, allowsPublicAccess, contentStore, gate, insight, randomBytes } = options;
   const open = {
-    blob: () => openBlobService({ ...foundation, auth, contentStore, allowsPublicAccess }),
+    blob: () =>
+      openBlobService({ ...foundation, accounts, auth, contentStore, allowsPublicAccess, gate }),
     queue: () => openQueueService({ ...foundation, randomBytes }),
     table: () => openTableService({ ...foundation, gate, insight }),
   };

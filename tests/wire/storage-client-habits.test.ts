@@ -280,6 +280,19 @@ describe("A batch of blobs", () => {
     assert.match(answer.text, /x-ms-error-code: NoAuthenticationInformation\r\n/);
   });
 
+  it("shows when a tier was set", async () => {
+    await blobs.send("PUT", "/habits/tiered", { headers: BLOCK, body: "x" });
+    const before = await blobs.send("HEAD", "/habits/tiered");
+    assert.equal(before.header("x-ms-access-tier-change-time"), undefined);
+    await blobs.send("PUT", "/habits/tiered?comp=tier", {
+      headers: { "x-ms-access-tier": "Cool" },
+    });
+    const after = await blobs.send("HEAD", "/habits/tiered");
+    assert.match(after.header("x-ms-access-tier-change-time") ?? "", / GMT$/);
+    const list = await blobs.send("GET", "/habits?restype=container&comp=list&prefix=tiered");
+    assert.match(list.text, /<AccessTier>Cool<\/AccessTier><AccessTierChangeTime>[^<]+ GMT</);
+  });
+
   it("of a container reaches no other, and has at most 256 parts", async () => {
     await blobs.send("PUT", "/habits2?restype=container");
     await blobs.send("PUT", "/habits2/x", { headers: BLOCK, body: "x" });

@@ -88,6 +88,8 @@ async function answerTo(request: BatchedRequest, context: BlobContext): Promise<
       typeof access === "function" ? access(request) : access,
       blobAuth,
     );
+    const { name: resource } = request.location;
+    await context.gate?.enter({ operation: operation.name, resource });
     return operation.encode(await operation.run(context, operation.decode(request)), request);
   } catch (error) {
     const now = context.clock.now();

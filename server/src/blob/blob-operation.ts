@@ -1,11 +1,13 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Accounts } from "../auth/accounts.ts";
 import type { AuthContext } from "../auth/auth-context.ts";
 import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
 import type { Clock } from "../clock.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Gate } from "../wire/gate.ts";
 import type { Operation, RequestHead } from "../wire/operation.ts";
 import { checkResourceName } from "../wire/resource-name.ts";
 import type { AppendQueue } from "./append-queue.ts";
@@ -32,6 +34,10 @@ export interface BlobContext extends Readable {
   readonly reaper: Reaper<ContainerValue>;
   /** For the sources of copies, which may carry their own credentials. */
   readonly auth: AuthContext;
+  /** The accounts of this server: each may be the source of a copy. */
+  readonly accounts: Pick<Accounts, "find">;
+  /** For operations inside a batch; all others have passed the gate before they run. */
+  readonly gate: Gate | undefined;
 }
 
 export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output, BlobResource>;
@@ -69,7 +75,9 @@ export function containerNameOf({
  * BlobNotFound.
  */
 export function blobNameOf(
-  request: Pick<RequestHead, "account" | "location" | "query" | "verb">,
+  request: Pick<RequestHead, "location" | "query" | "verb"> & {
+    readonly account: Pick<RequestHead["account"], "name">;
+  },
 ): BlobName {
   const { account, location, query } = request;
   const container = containerNameOf(request);

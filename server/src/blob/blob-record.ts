@@ -25,6 +25,8 @@ export interface CommittedBlob {
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
   readonly accessTier?: string | undefined;
+  /** Milliseconds since 1970; undefined until Set Blob Tier is called. */
+  readonly tierChangedAt?: number | undefined;
   readonly lease?: Lease | undefined;
   readonly copy?: CopyFacts | undefined;
   /** Append blobs only: the number of blocks appended. */

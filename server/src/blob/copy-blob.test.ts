@@ -4,7 +4,15 @@ import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine } from "../engine/engine.ts";
 import { partitionPrefixRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { APPEND, BLOCK, BlobLab, LabClock, type LabRequest, ROOT } from "./test-blob-lab.ts";
+import {
+  APPEND,
+  BLOCK,
+  BlobLab,
+  LabClock,
+  type LabRequest,
+  OTHER_ACCOUNT,
+  ROOT,
+} from "./test-blob-lab.ts";
 
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
 const OTHER_LEASE = "2f812371-a41d-49e6-b123-f4b542e851c5";
@@ -257,6 +265,36 @@ describe("Copy Blob", () => {
     ] as const) {
       await refused(expected, headers);
     }
+  });
+
+  it("copies from other accounts of the server what is public, and nothing else", async () => {
+    const account = OTHER_ACCOUNT;
+    const from = (url: string) => ({ headers: { "x-ms-copy-source": url } });
+    const other = "http://127.0.0.1:10000/otheraccount";
+    await lab.must("PUT", "/docs?restype=container", { account });
+    await lab.must("PUT", "/docs/from", { account, headers: BLOCK, body: "private" });
+    await lab.refused("404 CannotVerifyCopySource", "PUT", "/docs/to", from(`${other}/docs/from`));
+    await lab.must("PUT", "/open?restype=container", {
+      account,
+      headers: { "x-ms-blob-public-access": "blob" },
+    });
+    await lab.must("PUT", "/open/from", { account, headers: BLOCK, body: "public" });
+    for (const url of [
+      `${other}/open/from`,
+      "http://otheraccount.blob.localhost:10000/open/from",
+    ]) {
+      await lab.must("PUT", "/docs/to", from(url));
+      assert.equal((await lab.must("GET", "/docs/to")).body.toString(), "public");
+      await lab.must("DELETE", "/docs/to");
+    }
+    // Of the same name in both accounts: not a copy onto itself.
+    await lab.must("PUT", "/open?restype=container");
+    await lab.must("PUT", "/open/from", { headers: BLOCK, body: "mine" });
+    await lab.must("PUT", "/open/from", from(`${other}/open/from`));
+    assert.equal((await lab.must("GET", "/open/from")).body.toString(), "public");
+    await lab.must("DELETE", "/open/from", { account });
+    assert.equal((await lab.must("GET", "/open/from")).body.toString(), "public");
+    await lab.assertTidy();
   });
 
   it("does not take a blob of the cloud account with the same name for its own", async () => {

@@ -46,8 +46,8 @@ interface CopyBlobOutput {
 }
 
 /**
- * Copy Blob, and Copy Blob From URL: creates a blob with the content and properties of another blob of the
- * account. The copy is complete when the operation answers, so no copy is ever pending.
+ * Copy Blob, and Copy Blob From URL: creates a blob with the content and properties of another blob of
+ * this server. The copy is complete when the operation answers, so no copy is ever pending.
  */
 export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   name: "CopyBlob",
@@ -152,7 +152,8 @@ async function copyOnce(
 
 /** A copy of a blob onto itself keeps its content. */
 function isOntoItself({ name, source }: CopyBlobInput): boolean {
-  return name.container === source.name.container && name.blob === source.name.blob;
+  const { account, container, blob } = source.name;
+  return name.account === account && name.container === container && name.blob === blob;
 }
 
 /** Computes the requested checksums and copies the content. */

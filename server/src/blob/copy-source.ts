@@ -18,12 +18,15 @@ export interface CopySource {
   /** The URL as sent, without the signature: it is shown to everyone who may read the copy. */
   readonly url: string;
   readonly name: BlobName;
-  readonly head: RequestHead;
+  /** Whether it is in the account that the request addresses. */
+  readonly isOwn: boolean;
+  /** Its account is looked up when the copy runs. */
+  readonly head: Omit<RequestHead, "account">;
 }
 
 /**
- * Reads `x-ms-copy-source`: the URL of a blob of the same account on this server, in any style.
- * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported, and for the name as `blobNameOf`.
+ * Reads `x-ms-copy-source`: the URL of a blob on this server, in any style.
+ * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported for another server, and for the name as `blobNameOf`.
  */
 export function copySourceOf(request: WireRequest): CopySource {
   const header = "x-ms-copy-source";
@@ -31,32 +34,51 @@ export function copySourceOf(request: WireRequest): CopySource {
   const parts = /^https?:\/\/([^/?#]+)(\/[^?#]*)(?:\?([^#]*))?$/i.exec(url);
   if (parts === null || url.length > LIMITS.copySourceLengthMax) throw invalidHeader(header, url);
   const [, host = "", path = "", query = ""] = parts;
-  const address = { path: servicePath(request, host, path), query: new Query(query) };
+  const { account, path: below } = placeOf(request, host, path);
+  const address = { path: below, query: new Query(query) };
   const location = locationOf(address);
   if (location?.resource !== "blob") throw invalidHeader(header, url);
   const head = sourceHead(request, address, location);
   const queryAt = url.indexOf("?") + 1;
   const shown = url.slice(0, queryAt) + withoutSignature(url.slice(queryAt));
-  return { url: queryAt === 0 ? url : shown, name: blobNameOf(head), head };
+  return {
+    url: queryAt === 0 ? url : shown,
+    name: blobNameOf({ ...head, account: { name: account } }),
+    isOwn: account === request.account.name,
+    head,
+  };
 }
 
 /**
- * The path below the account. Any other URL, here or elsewhere, is of another account: also one of the cloud
- * account with this name, which must not be taken for a local blob.
+ * The account that a URL names, which may be none of ours, and the path below it. A URL of any other server is
+ * refused, also one of the cloud account with our account's name, which must not be taken for a local blob.
  */
-function servicePath(request: WireRequest, host: string, path: string): string {
+function placeOf(request: WireRequest, host: string, path: string): SourcePlace {
   const { account, baseUrl } = request;
-  const label = `${account.name}.blob.`;
-  const segment = `/${account.name}`;
   const source = host.toLowerCase();
   const own = request.header("host")?.toLowerCase() ?? "";
-  if (isSameServer(without(label, source), without(label, own))) {
-    // The request's own host is read in the request's own style.
-    const isHostStyle = source === own ? !baseUrl.endsWith(segment) : source.startsWith(label);
-    if (isHostStyle) return path;
-    if (path.startsWith(`${segment}/`)) return path.slice(segment.length);
+  const server = without(`${account.name}.blob.`, own);
+  // The request's own host is read in the request's own style.
+  const isOwnHostStyle = source === own && !baseUrl.endsWith(`/${account.name}`);
+  if (isOwnHostStyle) return { account: account.name, path };
+  const [, label = "", rest = ""] = /^([a-z0-9]+)\.blob\.(.+)$/.exec(source) ?? [];
+  if (source !== own && label !== "" && isSameServer(rest, server)) return { account: label, path };
+  const [, segment = "", below = ""] = /^\/([^/]+)(\/.*)$/.exec(path) ?? [];
+  if (segment !== "" && isSameServer(source === own ? server : source, server)) {
+    return { account: segment, path: below };
   }
-  throw new ServiceError("CopyAcrossAccountsNotSupported");
+  throw notOurs();
+}
+
+interface SourcePlace {
+  readonly account: string;
+  readonly path: string;
+}
+
+function notOurs(): ServiceError {
+  return new ServiceError("CopyAcrossAccountsNotSupported", {
+    message: "The copy source must be a blob of an account of this server.",
+  });
 }
 
 function without(label: string, host: string): string {
@@ -101,7 +123,7 @@ function sourceHead(
   request: WireRequest,
   { path, query }: SourceAddress,
   location: Location,
-): RequestHead {
+): CopySource["head"] {
   return {
     verb: "GET",
     rawPath: path,
@@ -110,7 +132,6 @@ function sourceHead(
     rawHeaders: [],
     location,
     baseUrl: request.baseUrl,
-    account: request.account,
     secondary: false,
     secure: request.secure,
     remoteAddress: request.remoteAddress,
@@ -120,28 +141,31 @@ function sourceHead(
 }
 
 /**
- * Reads the source if the caller may read it. With a key or an account SAS, that is any blob of the account;
- * with a service SAS, a public blob. A token in the URL decides instead, whoever the caller is: not confirmed by a
- * recording.
- * @throws ServiceError ContainerNotFound, BlobNotFound, CannotVerifyCopySource with the status that a read of
- * the source would have.
+ * Reads the source if the caller may read it. With a key or an account SAS, that is any blob of the addressed
+ * account; with a service SAS, or in another account of this server, a public blob. A token in the URL decides
+ * instead, whoever the caller is: not confirmed by a recording.
+ * @throws ServiceError CopyAcrossAccountsNotSupported, ContainerNotFound, BlobNotFound, CannotVerifyCopySource with
+ * the status that a read of the source would have.
  */
 export async function readSource(
   context: BlobContext,
   source: CopySource,
   { identity }: Caller,
 ): Promise<BlobState> {
-  const hasToken = source.head.query.get("sig") !== undefined;
-  if (identity.kind === "shared-key" && !hasToken) {
+  const account = context.accounts.find(source.name.account);
+  if (account === undefined) throw notOurs();
+  const head: RequestHead = { ...source.head, account };
+  const isCallers = source.isOwn && source.head.query.get("sig") === undefined;
+  if (isCallers && identity.kind === "shared-key") {
     return found(await context.blobs.read(source.name));
   }
-  if (identity.kind === "account-sas" && !hasToken) {
+  if (isCallers && identity.kind === "account-sas") {
     if (!identity.permissions.includes("r")) throw cannotVerify(403);
     return found(await context.blobs.read(source.name));
   }
   try {
-    const reader = await authenticate(source.head, blobAuth, context.auth);
-    authorize(source.head, reader, READ_ACCESS, blobAuth);
+    const reader = await authenticate(head, blobAuth, context.auth);
+    authorize(head, reader, READ_ACCESS, blobAuth);
     if (reader.kind === "anonymous") checkNotForbidden(context.allowsPublicAccess);
     const state = await context.blobs.read(source.name);
     const isPublic = state.container.value.publicAccess !== undefined;

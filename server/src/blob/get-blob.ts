@@ -21,7 +21,7 @@ import { isStructuredBody } from "./content-life/incoming-content.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";
-import { etagOf } from "./validators.ts";
+import { etagOf, printTime } from "./validators.ts";
 
 /** The input that all blob reads share. */
 export interface ReadBlobInput {
@@ -137,6 +137,9 @@ export const getBlobProperties: BlobOperation<ReadBlobInput, CommittedBlob> = {
     if (blob.type === "BlockBlob") {
       headers.push("x-ms-access-tier", blob.accessTier ?? "Hot");
       if (blob.accessTier === undefined) headers.push("x-ms-access-tier-inferred", "true");
+      if (blob.tierChangedAt !== undefined) {
+        headers.push("x-ms-access-tier-change-time", printTime(blob.tierChangedAt));
+      }
     }
     headers.push("Content-Length", String(blob.size));
     return { status: 200, headers };

@@ -145,7 +145,7 @@ const UNCOMMITTED = printElement(
 );
 
 function printProperties(blob: CommittedBlob, withCopy: boolean, now: number): string {
-  const { properties, accessTier } = blob;
+  const { properties } = blob;
   return (
     printLeaf("Creation-Time", lastModifiedOf(blob.created)) +
     printLeaf("Last-Modified", lastModifiedOf(blob.modified)) +
@@ -159,7 +159,7 @@ function printProperties(blob: CommittedBlob, withCopy: boolean, now: number): s
     printLeaf("Cache-Control", properties.cacheControl ?? "") +
     printLeaf("Content-Disposition", properties.contentDisposition ?? "") +
     printLeaf("BlobType", blob.type) +
-    (blob.type === "BlockBlob" ? printTier(accessTier) : "") +
+    (blob.type === "BlockBlob" ? printTier(blob) : "") +
     printLease(blob.lease, now) +
     (withCopy && blob.copy ? printCopy(blob.copy) : "") +
     printLeaf("ServerEncrypted", true) +
@@ -167,10 +167,13 @@ function printProperties(blob: CommittedBlob, withCopy: boolean, now: number): s
   );
 }
 
-function printTier(tier: string | undefined): string {
-  return tier === undefined
-    ? printLeaf("AccessTier", "Hot") + printLeaf("AccessTierInferred", true)
-    : printLeaf("AccessTier", tier);
+function printTier({ accessTier, tierChangedAt }: CommittedBlob): string {
+  if (accessTier === undefined) {
+    return printLeaf("AccessTier", "Hot") + printLeaf("AccessTierInferred", true);
+  }
+  const tier = printLeaf("AccessTier", accessTier);
+  if (tierChangedAt === undefined) return tier;
+  return tier + printLeaf("AccessTierChangeTime", printTime(tierChangedAt));
 }
 
 function printCopy({ id, source, bytes, completedAt }: CopyFacts): string {

@@ -1,3 +1,4 @@
+import type { Accounts } from "../auth/accounts.ts";
 import { type AuthRules, withPolicies } from "../auth/auth-context.ts";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
@@ -8,6 +9,7 @@ import type { ContentStore } from "../content/content-store.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
 import { partitionRange } from "../engine/key-codec.ts";
 import type { Service } from "../http/service.ts";
+import type { Gate } from "../wire/gate.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { AppendQueue } from "./append-queue.ts";
 import { blobPartition } from "./blob-keys.ts";
@@ -27,6 +29,9 @@ import { DraftExpiry } from "./draft-expiry.ts";
 
 export interface BlobServiceOptions extends Foundation {
   readonly auth: AuthRules;
+  readonly accounts: Pick<Accounts, "find">;
+  /** The gate for each operation inside a batch. Default: none. */
+  readonly gate?: Gate | undefined;
   /** Where large contents are stored; by default in rows of the engine. */
   readonly contentStore?: ContentStore | undefined;
   /** Whether containers may be opened to anonymous callers. Default true. */
@@ -76,6 +81,8 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     properties,
     reaper,
     auth: withPolicies(options.auth, (address) => storedPolicy(catalog, address)),
+    accounts: options.accounts,
+    gate: options.gate,
     allowsPublicAccess: options.allowsPublicAccess ?? true,
   });
   const background = [reaper, collector, longReads, draftExpiry];

@@ -32,13 +32,14 @@ export const setBlobTier: BlobOperation<SetBlobTierInput, void> = {
     return { arrivedAt, name: blobNameOf(request), tier, leaseId: leaseIdOf(request) };
   },
 
-  run({ blobs }, { arrivedAt, name, tier, leaseId }) {
+  run({ blobs, clock }, { arrivedAt, name, tier, leaseId }) {
     return blobs.change(name, ({ record }) => {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
       if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
       checkLeaseForRead(blob.lease, leaseId, arrivedAt, "blob");
-      return { record: { ...record, blob: { ...blob, accessTier: tier } }, result: undefined };
+      const changed = { ...blob, accessTier: tier, tierChangedAt: clock.now() };
+      return { record: { ...record, blob: changed }, result: undefined };
     });
   },
 

@@ -9,13 +9,18 @@ import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
 import { RequestPipeline } from "../http/request-pipeline.ts";
+import type { Account } from "../wire/account.ts";
 import type { BodySource } from "../wire/body-source.ts";
+import type { Gate } from "../wire/gate.ts";
 import { Query } from "../wire/query.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import { type OpenBlobService, openBlobService } from "./open-blob-service.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 
 const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
+
+/** The second account of the server, with the same keys. */
+export const OTHER_ACCOUNT: Account = { ...DEVELOPMENT_ACCOUNT, name: "otheraccount" };
 
 /** The header that makes a blob a block blob. */
 export const BLOCK = { "x-ms-blob-type": "BlockBlob" };
@@ -43,11 +48,14 @@ export interface LabOptions {
   /** Whether large contents are in the engine's rows; `contents` is then unused. */
   readonly inRows?: boolean;
   readonly allowsPublicAccess?: boolean;
+  readonly gate?: Gate;
   /** Called when background work fails. Default: the test fails. */
   readonly onError?: (error: unknown) => void;
 }
 
 export interface LabRequest {
+  /** Default: the development account. */
+  readonly account?: Account;
   /** In addition to the usual headers, or in their place; empty ones are left out. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
@@ -78,11 +86,13 @@ export class BlobLab {
     accountIds: ReadonlyMap<string, number>,
     allowsPublicAccess: boolean,
     onError: (error: unknown) => void,
+    gate: Gate | undefined,
   ) {
     this.clock = clock;
     this.engine = engine;
     this.contentStore = contentStore;
     const auth = { checkDate: false, bearer: undefined };
+    const accounts = new Accounts([DEVELOPMENT_ACCOUNT, OTHER_ACCOUNT]);
     this.service = openBlobService({
       engine,
       clock,
@@ -90,11 +100,14 @@ export class BlobLab {
       accountIds,
       onError,
       auth,
+      accounts,
+      gate,
       contentStore,
       allowsPublicAccess,
     });
     this.#pipeline = new RequestPipeline(this.service.service, {
-      accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
+      accounts,
+      gate,
       clock,
       observer: { listens: () => false, finished() {} },
       hostStyle: true,
@@ -108,7 +121,7 @@ export class BlobLab {
       ? undefined
       : (options.contentStore ?? new MemoryContentStore());
     const engine = options.engine ?? new MemoryEngine({ clock });
-    const accountIds = await openAccountIds(engine, [ACCOUNT]);
+    const accountIds = await openAccountIds(engine, [ACCOUNT, OTHER_ACCOUNT.name]);
     const { allowsPublicAccess = true, onError = rethrow } = options;
     return new BlobLab(
       { clock, ageClock },
@@ -117,13 +130,15 @@ export class BlobLab {
       accountIds,
       allowsPublicAccess,
       onError,
+      options.gate,
     );
   }
 
   /** @param path relative to the account */
   async send(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
     const body = Buffer.from(request.body ?? "");
-    const target = `/${ACCOUNT}${path}`;
+    const account = request.account?.name ?? ACCOUNT;
+    const target = `/${account}${path}`;
     const headers = {
       Host: "127.0.0.1:10000",
       "x-ms-date": new Date(this.clock.now()).toUTCString(),
@@ -136,7 +151,7 @@ export class BlobLab {
       .flat();
     // An empty header requests no signature.
     if (request.headers?.Authorization === undefined) {
-      rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
+      rawHeaders.push("Authorization", authorization(account, method, target, rawHeaders));
     }
     const answer = await this.#pipeline.handle({
       verb: method,
@@ -151,6 +166,14 @@ export class BlobLab {
       body: await bytesOf(answer.body),
       headers: mapOf(answer.headers),
     };
+  }
+
+  /** The head of a request without a body, as a part of a batch has it. */
+  signed(method: string, path: string): string {
+    const target = `/${ACCOUNT}${path}`;
+    const headers = ["x-ms-date", new Date(this.clock.now()).toUTCString()];
+    const signature = authorization(ACCOUNT, method, target, headers);
+    return `${method} ${target} HTTP/1.1\r\n${headers.join(": ")}\r\nAuthorization: ${signature}\r\n`;
   }
 
   /** Sends a request that must succeed. */
@@ -203,7 +226,12 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
-function authorization(verb: string, target: string, rawHeaders: readonly string[]): string {
+function authorization(
+  account: string,
+  verb: string,
+  target: string,
+  rawHeaders: readonly string[],
+): string {
   const [rawPath = "", query = ""] = target.split("?");
   const byName = mapOf(rawHeaders);
   const request = {
@@ -213,8 +241,8 @@ function authorization(verb: string, target: string, rawHeaders: readonly string
     rawHeaders,
     header: (name: string) => byName.get(name),
   };
-  const [text = ""] = sharedKeyLiteStrings(request, ACCOUNT);
-  return `SharedKeyLite ${ACCOUNT}:${sign(text)}`;
+  const [text = ""] = sharedKeyLiteStrings(request, account);
+  return `SharedKeyLite ${account}:${sign(text)}`;
 }
 
 function mapOf(headers: readonly string[]): ReadonlyMap<string, string> {

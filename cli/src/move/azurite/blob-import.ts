@@ -37,7 +37,10 @@ export class BlobImport implements RowImport {
     const { contentStore, folder, foundation } = options;
     this.#options = options;
     const auth = { checkDate: true, bearer: undefined };
-    this.#context = openBlobService({ ...foundation, auth, contentStore }).service.context;
+    // No request is served, so no copy has a source.
+    const accounts = { find: () => undefined };
+    const opened = openBlobService({ ...foundation, accounts, auth, contentStore });
+    this.#context = opened.service.context;
     this.#extents = new Extents(join(folder, "__blobstorage__"));
   }
 
