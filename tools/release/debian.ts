@@ -46,7 +46,7 @@ export async function buildDebianPackage(
   place("DEBIAN/conffiles", "/etc/rowhouse/environment\n");
   place("DEBIAN/control", control(version, DEBIAN[architecture]));
   const output = join(folder, `rowhouse_${version}_${DEBIAN[architecture]}.deb`);
-  run("dpkg-deb", ["--root-owner-group", "-Zgzip", "--build", tree, output]);
+  run("dpkg-deb", ["--root-owner-group", "-Zgzip", "-z6", "--build", tree, output]);
   return [output];
 }
 
