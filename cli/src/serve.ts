@@ -107,8 +107,8 @@ async function startOrFork(
     giveUpRoot(process.env.ROWHOUSE_RUN_AS, isStored ? options.location : undefined);
   }
   const announce = (lines: readonly string[]) => {
-    // Without the explorer's link, which logs in.
-    const addresses = lines.map((line) => line.replace(/^.* /, "").replace(/#.*$/, ""));
+    // Without what opens a page: the explorer's link, the token of insight.
+    const addresses = lines.map((line) => line.replace(/^.* /, "").replace(/[#?].*$/, ""));
     log.info({ at: addresses }, "Rowhouse is serving");
     for (const line of lines) say(line);
   };

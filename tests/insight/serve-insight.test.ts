@@ -67,6 +67,17 @@ describe("rowhouse serve --scan-budget", () => {
       assert.throws(() => reportOf(file, "text"), /does not exist/);
     }));
 
+  it("prints what opens its pages, and leaves it out of the log", () =>
+    withFolder(async (folder) => {
+      const server = serve(join(folder, "data"), join(folder, "report.json"), ["--insight"]);
+      await server.until(/Rowhouse is serving/, "stderr");
+      await server.until(/\/_rowhouse\/partitions\?token=\w+/);
+      await server.until(/\/_rowhouse\/#\w+/);
+      server.signal("SIGTERM");
+      assert.equal(await server.exited, 0, server.stderr);
+      assert.doesNotMatch(server.stderr, /token=|#/);
+    }));
+
   it("does not start if it cannot write its report", () =>
     withFolder(async (folder) => {
       const server = serve(join(folder, "data"), join(folder, "none", "report.json"));

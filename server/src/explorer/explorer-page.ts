@@ -81,7 +81,8 @@ export class ExplorerPage {
     if (rest.startsWith("assets/")) return this.#asset(request, rest.slice("assets/".length));
     if (site === "none") return foreign();
     const origin = raw.headers.get("origin");
-    if (origin !== undefined && origin !== `${raw.secure ? "https" : "http"}://${host}`)
+    // The scheme is not compared: a proxy may end TLS in front of a server without.
+    if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
       return foreign();
     if (rest === "api/v1/session") return this.#logIn(request);
     if (rest.startsWith("api/v1/wire/"))
