@@ -1,25 +1,19 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
-import type { BodySource } from "../wire/body-source.ts";
-import { integerHeader, invalidHeader } from "../wire/header-values.ts";
+import { integerHeader } from "../wire/header-values.ts";
 import { type Appended, judgeAppend, type WantedAppend } from "./append-queue.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
+import { type Taken, takeContent, type WantedContent, wantedContent } from "./content-from-url.ts";
 import type { Digests } from "./content-life/content-digest.ts";
-import type { ReceivedContent } from "./content-life/contents.ts";
-import {
-  type IncomingContent,
-  incomingContent,
-  refuseBody,
-} from "./content-life/incoming-content.ts";
-import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
+import { type IncomingContent, refuseBody } from "./content-life/incoming-content.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 import { writeTermsOf } from "./write-checks.ts";
 
-interface AppendBlockInput extends WantedAppend {
+interface AppendBlockInput extends WantedAppend, WantedContent {
+  readonly caller: WantedAppend["caller"];
   readonly name: BlobName;
-  readonly source: BodySource | undefined;
-  readonly content: IncomingContent;
 }
 
 interface AppendBlockOutput {
@@ -28,7 +22,7 @@ interface AppendBlockOutput {
   readonly content: IncomingContent;
 }
 
-/** Append Block: adds a block to the end of an append blob. */
+/** Append Block, and Append Block From URL: adds a block to the end of an append blob. */
 export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
   name: "AppendBlock",
   route: { method: "PUT", resource: "blob", comp: "appendblock" },
@@ -36,27 +30,25 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
   body: "stream",
 
   decode(request) {
-    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
-    const content = incomingContent(request, LIMITS.appendBlockBytesMax);
-    if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
     return {
+      ...wantedContent(request, 1, LIMITS.appendBlockBytesMax),
       name,
-      source: request.bodySource,
-      content,
       ...writeTermsOf(request),
       position: integerHeader(request, "x-ms-blob-condition-appendpos"),
       sizeMax: integerHeader(request, "x-ms-blob-condition-maxsize"),
     };
   },
 
-  async run({ appends, blobs, contents }, input) {
+  async run(context, input) {
+    const { appends, blobs, contents } = context;
     const { name, content } = input;
-    let received: ReceivedContent;
+    let received: Taken;
     try {
-      const receiving = contents.receiveForList(input.source, content);
-      received = receiving instanceof Promise ? await receiving : receiving;
+      received = await takeContent(context, input, (source, expected) =>
+        contents.receiveForList(source, expected),
+      );
     } catch (error) {
       return refuseBody(error, async () => {
         judgeAppend((await blobs.read(name)).record.blob, input, content.bytes);

@@ -8,7 +8,7 @@ import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import { leaseHeaders } from "./lease.ts";
 import { lastModifiedOf, printTime, validatorHeaders } from "./validators.ts";
 
-const DEFAULT_TYPE = "application/octet-stream";
+export const DEFAULT_TYPE = "application/octet-stream";
 
 const PROPERTY_HEADERS = {
   contentType: "x-ms-blob-content-type",
@@ -20,7 +20,7 @@ const PROPERTY_HEADERS = {
 } as const satisfies Record<keyof BlobProperties, string>;
 
 /** The properties in `x-ms-blob-*` headers, with an MD5 that the content must have. @throws ServiceError InvalidMd5 */
-function verifiedPropertiesOf(head: RequestHead): BlobProperties {
+export function verifiedPropertiesOf(head: RequestHead): BlobProperties {
   const name = PROPERTY_HEADERS.contentMd5;
   return { ...unverifiedPropertiesOf(head), contentMd5: md5Header(head, name) };
 }

@@ -13,7 +13,10 @@ export interface ByteRange {
  * they have for "all the rest", and rounding it changes nothing within a blob's maximum size.
  */
 export function rangeOf(head: RequestHead): ByteRange | undefined {
-  const text = head.header("x-ms-range") ?? head.header("range");
+  return parseRange(head.header("x-ms-range") ?? head.header("range"));
+}
+
+export function parseRange(text: string | undefined): ByteRange | undefined {
   const match = text === undefined ? null : /^bytes=(\d+)-(\d*)$/i.exec(text.trim());
   if (match === null) return undefined;
   const first = Number(match[1]);

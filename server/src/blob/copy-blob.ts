@@ -15,7 +15,12 @@ import { type Conditions, checkSourceConditions, sourceConditions } from "./cond
 import { ContentDigest, type Digests } from "./content-life/content-digest.ts";
 import { type CopiedContent, copyContent } from "./content-life/copy-content.ts";
 import { releaseAll, releaseDraft } from "./content-life/release.ts";
-import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
+import {
+  type CopySource,
+  copySourceOf,
+  readSource,
+  refuseSourceCredentials,
+} from "./copy-source.ts";
 import { leaseAfterWrite, leaseState } from "./lease.ts";
 import { COPY } from "./locate.ts";
 import { refuseUnsupported } from "./unsupported.ts";
@@ -56,7 +61,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
 
   decode(request) {
     refuseUnsupported(request);
-    refuseCredentials(request);
+    refuseSourceCredentials(request);
     if (request.header("x-ms-source-lease-id") !== undefined) {
       throw new ServiceError("UnsupportedHeader");
     }
@@ -203,14 +208,6 @@ function checkCopy(state: BlobState, input: CopyBlobInput, source: CommittedBlob
   checkPut(state, input, source.type);
   if (leaseState(blob?.lease, input.caller.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
     throw new ServiceError("InfiniteLeaseDurationRequired");
-  }
-}
-
-/** @throws ServiceError NotImplemented for sources that would need to be read with credentials. */
-function refuseCredentials(head: RequestHead): void {
-  const tags = head.header("x-ms-copy-source-tag-option")?.toLowerCase();
-  if (head.header("x-ms-copy-source-authorization") !== undefined || tags === "copy") {
-    throw new ServiceError("NotImplemented");
   }
 }
 

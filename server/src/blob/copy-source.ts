@@ -185,3 +185,11 @@ function found(state: BlobState): BlobState {
 function cannotVerify(status: number, cause?: unknown): ServiceError {
   return new ServiceError("CannotVerifyCopySource", { status, cause });
 }
+
+/** @throws ServiceError NotImplemented for sources that would need to be read with credentials. */
+export function refuseSourceCredentials(head: RequestHead): void {
+  const tags = head.header("x-ms-copy-source-tag-option")?.toLowerCase();
+  if (head.header("x-ms-copy-source-authorization") !== undefined || tags === "copy") {
+    throw new ServiceError("NotImplemented");
+  }
+}

@@ -244,7 +244,7 @@ describe("Put Blob", () => {
       [{}, "400 MissingRequiredHeader"],
       [{ "x-ms-blob-type": "Blob" }, "400 InvalidHeaderValue"],
       [{ "x-ms-blob-type": "PageBlob" }, "501 NotImplemented"],
-      [{ ...BLOCK, "x-ms-copy-source": "http://a/b" }, "501 NotImplemented"],
+      [{ ...BLOCK, "x-ms-copy-source": "http://a/b" }, "400 CopyAcrossAccountsNotSupported"],
       [{ ...BLOCK, "x-ms-tags": "a=b" }, "501 NotImplemented"],
       [{ ...BLOCK, "x-ms-encryption-key": "k" }, "501 NotImplemented"],
       [{ ...BLOCK, "x-ms-immutability-policy-mode": "Unlocked" }, "501 NotImplemented"],

@@ -1,7 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
-import type { BodySource } from "../wire/body-source.ts";
 import { md5Mismatch } from "../wire/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../wire/header-values.ts";
 import { type Metadata, readMetadata } from "../wire/metadata.ts";
@@ -9,27 +8,30 @@ import type { RequestHead } from "../wire/operation.ts";
 import { CREATE_ACCESS } from "./blob-access.ts";
 import type { BlobName } from "./blob-keys.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
-import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
+import {
+  accessTierOf,
+  DEFAULT_TYPE,
+  propertiesOfContent,
+  verifiedPropertiesOf,
+} from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobState } from "./blob-store.ts";
+import { takeContent, type WantedContent, wantedContent } from "./content-from-url.ts";
 import type { Digests } from "./content-life/content-digest.ts";
 import { referenceTo } from "./content-life/contents.ts";
-import {
-  type IncomingContent,
-  incomingContent,
-  refuseBody,
-} from "./content-life/incoming-content.ts";
+import { refuseBody } from "./content-life/incoming-content.ts";
 import { releaseAll } from "./content-life/release.ts";
 import { leaseAfterWrite } from "./lease.ts";
-import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 import { checkPut, type WriteTerms, writeTermsOf } from "./write-checks.ts";
 
-interface PutBlobInput extends WriteTerms {
+interface PutBlobInput extends WriteTerms, WantedContent {
+  readonly caller: WriteTerms["caller"];
   readonly name: BlobName;
   readonly type: BlobType;
-  readonly source: BodySource | undefined;
-  readonly content: IncomingContent;
+  /** Whether a source's properties are copied where the request has none. */
+  readonly keepsProperties: boolean;
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
   readonly accessTier: string | undefined;
@@ -42,7 +44,7 @@ interface PutBlobOutput {
 }
 
 /**
- * Put Blob: creates or replaces a block blob with the content of the body, or an append blob without any.
+ * Put Blob, and Put Blob From URL: creates or replaces a block blob with the content of the body, or an append blob without any.
  * Uncommitted blocks and facts of a copy are dropped. An active lease stays, and its id must be given.
  */
 export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
@@ -53,22 +55,26 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
 
   decode(request) {
     const type = typeOf(request);
-    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
     const length = request.header("x-ms-blob-content-length");
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
-    const properties = propertiesOfContent(request);
-    const announced = incomingContent(request, LIMITS.blobBytesMax);
+    const wanted = wantedContent(request, 0, LIMITS.blobBytesMax);
+    const { content: announced } = wanted;
+    // The headers of a body say nothing about a source.
+    const properties = wanted.url ? verifiedPropertiesOf(request) : propertiesOfContent(request);
     // Of two MD5s, the one to be stored counts (not confirmed by a recording).
     const content = properties.contentMd5 ? { ...announced, md5: undefined } : announced;
     if (type === "AppendBlob" && content.bodyBytes > 0) {
       throw invalidHeader("Content-Length", String(content.bodyBytes));
     }
+    if (type === "AppendBlob" && wanted.url) throw invalidHeader("x-ms-blob-type", type);
+    const keeps = request.header("x-ms-copy-source-blob-properties")?.toLowerCase();
     return {
+      ...wanted,
       name,
       type,
-      source: request.bodySource,
+      keepsProperties: keeps !== "false",
       content,
       properties,
       metadata: readMetadata(request),
@@ -83,11 +89,15 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     const judge = (state: BlobState) => checkPut(state, input);
     const judgeNow = async () => judge(await blobs.read(name));
     // Checked before a large body is read: a refusal afterwards would waste all of it.
-    if (!contents.isSmall(input.content.bytes)) await judgeNow();
+    if (input.url || !contents.isSmall(input.content.bytes)) await judgeNow();
     const isBlockBlob = input.type === "BlockBlob";
-    const { content, digests } = await contents
-      .receive(input.source, input.content, { md5: isBlockBlob })
-      .catch((error) => refuseBody(error, judgeNow));
+    const taken = await takeContent(context, input, (source, expected) =>
+      contents.receive(source, expected, { md5: isBlockBlob }),
+    ).catch((error) => refuseBody(error, judgeNow));
+    const { content, digests, original } = taken;
+    const properties = original
+      ? withDefaults(input.properties, input.keepsProperties ? original.properties : {})
+      : input.properties;
     const { contentMd5 } = input.properties;
     const modified = await blobs.change(
       name,
@@ -103,9 +113,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
           content: referenceTo(content.stored),
           modified,
           created: modified,
-          properties: isBlockBlob
-            ? { ...input.properties, contentMd5: digests.md5 }
-            : input.properties,
+          properties: isBlockBlob ? { ...properties, contentMd5: digests.md5 } : properties,
           metadata: input.metadata,
           accessTier: input.accessTier,
           lease: leaseAfterWrite(state.record.blob?.lease, input.caller.arrivedAt),
@@ -128,6 +136,16 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     return { status: 201, headers };
   },
 };
+
+function withDefaults(given: BlobProperties, defaults: BlobProperties): BlobProperties {
+  return {
+    contentType: given.contentType ?? defaults.contentType ?? DEFAULT_TYPE,
+    contentEncoding: given.contentEncoding ?? defaults.contentEncoding,
+    contentLanguage: given.contentLanguage ?? defaults.contentLanguage,
+    contentDisposition: given.contentDisposition ?? defaults.contentDisposition,
+    cacheControl: given.cacheControl ?? defaults.cacheControl,
+  };
+}
 
 function typeOf(head: RequestHead): BlobType {
   const name = "x-ms-blob-type";

@@ -2,39 +2,29 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import type { Check, Entry, Key } from "../engine/engine.ts";
-import type { BodySource } from "../wire/body-source.ts";
-import { invalidHeader } from "../wire/header-values.ts";
-import type { Caller } from "../wire/operation.ts";
 import { missingParameter } from "../wire/query-parameters.ts";
 import { grants, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobName, draftBlockKey, draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { BlobChange, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
+import { takeContent, type WantedContent, wantedContent } from "./content-from-url.ts";
 import type { Digests } from "./content-life/content-digest.ts";
 import {
   decodeUncommittedBlock,
   putDraftHead,
   putUncommittedBlock,
 } from "./content-life/drafts.ts";
-import {
-  CRC64_SINCE,
-  type IncomingContent,
-  incomingContent,
-  refuseBody,
-} from "./content-life/incoming-content.ts";
+import { CRC64_SINCE, refuseBody } from "./content-life/incoming-content.ts";
 import type { NewContent } from "./content-life/new-content.ts";
 import { NOTHING_RELEASED, type Released } from "./content-life/released.ts";
 import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 
-interface PutBlockInput {
-  readonly caller: Caller;
+interface PutBlockInput extends WantedContent {
   readonly name: BlobName;
-  readonly source: BodySource | undefined;
   readonly block: string;
-  readonly content: IncomingContent;
   readonly leaseId: string | undefined;
   readonly returnsMd5: boolean;
 }
@@ -45,7 +35,7 @@ interface PutBlockOutput {
 }
 
 /**
- * Put Block: stores a block under its id until a block list uses it or it is dropped, at the latest after a
+ * Put Block, and Put Block From URL: stores a block under its id until a block list uses it or it is dropped, at the latest after a
  * week.
  */
 export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
@@ -55,28 +45,26 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   body: "stream",
 
   decode(request) {
-    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
     const block = request.query.get("blockid");
     if (block === undefined) throw missingParameter("blockid");
     checkBlockId(block);
-    const content = incomingContent(request, LIMITS.blockBytesMax);
-    if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
+    const wanted = wantedContent(request, 1, LIMITS.blockBytesMax);
+    const { content } = wanted;
     const leaseId = leaseIdOf(request);
     const returnsMd5 = content.md5 !== undefined || request.version < CRC64_SINCE;
-    const source = request.bodySource;
-    return { caller: request, name, source, block, content, leaseId, returnsMd5 };
+    return { ...wanted, name, block, leaseId, returnsMd5 };
   },
 
   async run(context, input) {
     const { blobs, contents } = context;
     const judge = (state: BlobState) => judgePutBlock(state, input);
     const judgeNow = async () => judge(await blobs.read(input.name));
-    if (!contents.isSmall(input.content.bytes)) await judgeNow();
-    const { content, digests } = await contents
-      .receive(input.source, input.content, { md5: input.returnsMd5 })
-      .catch((error) => refuseBody(error, judgeNow));
+    if (input.url || !contents.isSmall(input.content.bytes)) await judgeNow();
+    const { content, digests } = await takeContent(context, input, (source, expected) =>
+      contents.receive(source, expected, { md5: input.returnsMd5 }),
+    ).catch((error) => refuseBody(error, judgeNow));
     const added = await blobs.change(
       input.name,
       (state) => {

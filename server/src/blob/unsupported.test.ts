@@ -71,8 +71,8 @@ describe("An unsupported feature", () => {
     for (const [path, header] of [
       ["/docs/a?comp=metadata", "x-ms-encryption-scope"],
       ["/docs/a?comp=properties", "x-ms-sequence-number-action"],
-      ["/docs/a?comp=block&blockid=AAAA", "x-ms-copy-source"],
-      ["/docs/a?comp=appendblock", "x-ms-copy-source"],
+      ["/docs/a?comp=block&blockid=AAAA", "x-ms-encryption-scope"],
+      ["/docs/a?comp=appendblock", "x-ms-encryption-scope"],
       ["/docs/a?comp=blocklist", "x-ms-tags"],
       ["/docs/a?comp=blocklist", "X-Ms-Tags"],
       ["/docs/a?comp=metadata", "x-ms-if-tags"],

@@ -46,14 +46,6 @@ export function refuseUnsupported({ rawHeaders }: RequestHead): void {
   }
 }
 
-/**
- * For operations that would take their content from elsewhere: Put Blob From URL and the like.
- * @throws ServiceError NotImplemented
- */
-export function refuseCopySource(head: RequestHead): void {
-  if (head.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
-}
-
 const OWN_KEYS = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
 
 /**

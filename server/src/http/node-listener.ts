@@ -5,6 +5,7 @@ import type { Awaitable } from "../awaitable.ts";
 import { announcedBytes, bodyBytesOf, kept } from "../wire/body-bytes.ts";
 import { BodyAborted, type BodySource } from "../wire/body-source.ts";
 import type { WireResponse } from "../wire/operation.ts";
+import { PartsFiller } from "../wire/parts-filler.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import {
   type Handle,
@@ -19,7 +20,7 @@ import {
 } from "./lane-limits.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import { Holding, type PeerMemory } from "./peer-memory.ts";
-import { HeaderList, PartsFiller, type RawRequest } from "./raw-request.ts";
+import { HeaderList, type RawRequest } from "./raw-request.ts";
 
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,

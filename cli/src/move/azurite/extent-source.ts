@@ -1,7 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
-import { PartsFiller } from "@rowhouse/server/http/raw-request";
 import type { BodySource } from "@rowhouse/server/wire/body-source";
+import { PartsFiller } from "@rowhouse/server/wire/parts-filler";
 import { numberOf, type Row, rowOf, textOf } from "./row-members.ts";
 
 /** A run of bytes in one of the emulator's extent files. */

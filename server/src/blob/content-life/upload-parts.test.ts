@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
-import { PartsFiller } from "../../http/raw-request.ts";
+import { PartsFiller } from "../../wire/parts-filler.ts";
 import { beginDigest, type RunningDigest } from "./content-digest.ts";
 import { type Part, UploadParts } from "./upload-parts.ts";
 
