@@ -11,8 +11,6 @@ import { PAGE_BYTES } from "./data-file.ts";
  */
 export interface Store {
   readonly env: Environment;
-  /** The one database of the environment, by its number. */
-  readonly db: { readonly dbi: number };
   /** Returns a value in a buffer that all reads share, valid until the next read: access it with `viewOf`. */
   getBinaryFast(key: StoreKey, options?: ReadOptions): Buffer | undefined;
   getRange(options: RangeOptions): Iterable<RangeItem>;
@@ -34,7 +32,6 @@ export interface Store {
 
 /** The native half of lmdb-js. */
 export interface Environment {
-  readonly address: number;
   /**
    * Has a thread execute the instructions at `address`. `report` receives `CALL_BACK`, and the final status:
    * 0 or a code.
@@ -99,34 +96,34 @@ export interface FlatKeyPosition {
  * that arrived in between: with 64 writers the disk waited half a millisecond for each flush.
  */
 export class WriteTransactions {
-  readonly chain: PutChain;
   readonly #native = nativeLayer();
   readonly #store: Store;
+  /**
+   * Two instructions of 8 bytes: one that calls back, and an empty one. The thread marks in them what it has done.
+   */
+  readonly #instructions = new Uint32Array(new SharedArrayBuffer(2 * 8));
+  readonly #address: number;
 
   constructor(store: Store) {
     this.#store = store;
-    this.chain = new PutChain(store);
+    this.#address = this.#native.getBufferAddress(Buffer.from(this.#instructions.buffer));
   }
 
-  /**
-   * Runs `action` inside a transaction, then the puts that it left in `chain`; a throw aborts it and rejects.
-   * Resolves once it is flushed. The outcomes of the puts are known from then until the next run.
-   */
+  /** Runs `action` inside a transaction; a throw aborts it and rejects. Resolves once it is flushed. */
   run(action: () => void): Promise<void> {
-    const { chain } = this;
-    chain.clear();
+    this.#instructions.fill(0);
+    this.#instructions[0] = INSTRUCTION_CALL_BACK;
     let failure: { readonly thrown: unknown } | undefined;
     return new Promise((resolve, reject) => {
-      this.#store.env.startWriting(chain.address, (status) => {
+      this.#store.env.startWriting(this.#address, (status) => {
         awaitedHere.delete(this);
         if (status === CALL_BACK) {
           try {
             this.#store.transactionSync(action);
           } catch (thrown) {
             failure = { thrown };
-            chain.clear();
           }
-        } else if (status === PROGRESS && !chain.hasFailed()) {
+        } else if (status === PROGRESS && !this.#hasFailed()) {
           return;
         } else if (failure) {
           reject(failure.thrown);
@@ -140,6 +137,10 @@ export class WriteTransactions {
     });
   }
 
+  #hasFailed(): boolean {
+    return (this.#instructions[2]! & HAS_FAILED) !== 0;
+  }
+
   #errorOf(status: number): unknown {
     try {
       return this.#native.lmdbError(status);
@@ -148,113 +149,6 @@ export class WriteTransactions {
     }
   }
 }
-
-/**
- * Puts as instructions of lmdb-js, which the thread executes that flushes them: one call less on the event loop for
- * each, and the descents of the tree and the copies into its pages are not made there.
- *
- * All bytes are in one buffer of this object, which lives as long as its store; it is written only between the call
- * back and its return, while the thread waits, and the thread is done with it when the transaction is flushed.
- * An instruction is, in words of 8 bytes at `position`: flags and database; size of the key, its bytes from the
- * 12th byte on, and, in the last 4 bytes of a word, the size of the value; the value's address; its version.
- */
-export class PutChain {
-  readonly address: number;
-  /** Values go here, at the position that `add` returns. */
-  readonly bytes = new Uint8Array(new SharedArrayBuffer(INSTRUCTION_BYTES + VALUE_BYTES));
-  readonly #words = new Uint32Array(this.bytes.buffer);
-  readonly #numbers = new Float64Array(this.bytes.buffer, 0, INSTRUCTION_BYTES / 8);
-  readonly #native = nativeLayer();
-  readonly #store: Store;
-  readonly #positions: number[] = [];
-  #end = 1;
-  #valuesEnd = INSTRUCTION_BYTES;
-
-  constructor(store: Store) {
-    this.#store = store;
-    this.address = this.#native.getBufferAddress(Buffer.from(this.bytes.buffer));
-  }
-
-  /** Leaves only the instruction that calls back, and an empty one. The thread marks in them what it has done. */
-  clear(): void {
-    this.#words.fill(0, 0, 4);
-    this.#words[0] = INSTRUCTION_CALL_BACK;
-    this.#positions.length = 0;
-    this.#end = 1;
-    this.#valuesEnd = INSTRUCTION_BYTES;
-  }
-
-  get length(): number {
-    return this.#positions.length;
-  }
-
-  /**
-   * Adds a put of `size` bytes, which the caller writes into `bytes` at the position returned. Undefined if it
-   * does not fit.
-   */
-  add(key: Key, size: number, version: number, noOverwrite: boolean): number | undefined {
-    const position = this.#end;
-    const value = this.#valuesEnd;
-    const keyStart = position * 8 + 12;
-    const keyBytesMax = 2 * (key.partition.length + key.sort.length) + 2;
-    if (value + size > this.bytes.length) return undefined;
-    if (keyStart + keyBytesMax + 5 * 8 > INSTRUCTION_BYTES) return undefined;
-    const keyEnd = writeFlatKey(key, this.bytes, keyStart);
-    if (keyEnd - keyStart > KEY_BYTES_MAX) return undefined;
-    const words = this.#words;
-    words[position * 2 + 1] = this.#store.db.dbi;
-    words[position * 2 + 2] = keyEnd - keyStart;
-    const pointer = (keyEnd + 16) >> 3;
-    words[pointer * 2 - 1] = size;
-    this.#numbers[pointer] = this.address + value;
-    this.#numbers[pointer + 1] = version;
-    this.#end = pointer + 2;
-    words[this.#end * 2] = 0;
-    // Until here the thread would have stopped.
-    words[position * 2] = noOverwrite ? INSTRUCTION_PUT | IF_ABSENT : INSTRUCTION_PUT;
-    this.#positions.push(position);
-    this.#valuesEnd = (value + size + 7) & ~7;
-    return value;
-  }
-
-  /** Takes back the puts from `length` on. */
-  truncate(length: number): void {
-    if (length >= this.#positions.length) return;
-    this.#end = this.#positions[length]!;
-    this.#positions.length = length;
-    this.#words[this.#end * 2] = 0;
-  }
-
-  /** Executes the puts here, inside the call back, and clears the chain; `each` receives the outcomes. */
-  executeHere(each: (index: number, isPut: boolean) => void): void {
-    for (let index = 0; index < this.#positions.length; index++) {
-      this.#native.write(this.#store.env.address, this.address + this.#positions[index]! * 8);
-      each(index, this.isPut(index));
-    }
-    this.truncate(0);
-    this.#valuesEnd = INSTRUCTION_BYTES;
-  }
-
-  /** Whether an executed put has happened: its key was absent if it had to be. */
-  isPut(index: number): boolean {
-    return (this.#words[this.#positions[index]! * 2]! & FAILED_CONDITION) === 0;
-  }
-
-  hasFailed(): boolean {
-    return (this.#words[this.#end * 2]! & HAS_FAILED) !== 0;
-  }
-}
-
-/** Room for the puts of a large group with usual keys; what does not fit is executed in the call back. */
-const INSTRUCTION_BYTES = 256 << 10;
-const VALUE_BYTES = 1 << 20;
-/** Longer keys are put by the binding, which refuses those that LMDB cannot hold. */
-const KEY_BYTES_MAX = 1978;
-/** A put with a version. */
-const INSTRUCTION_PUT = 0x20f;
-const IF_ABSENT = 0x10;
-/** Set in the instruction of a put that found its key. */
-const FAILED_CONDITION = 0x4000000;
 
 /**
  * The transactions whose thread will wait, holding LMDB's lock, until this thread returns from its call. Node's
@@ -405,8 +299,6 @@ interface NativeLayer {
   resetTxn(address: number): void;
   createBufferForAddress(address: number, length: number): Buffer;
   getBufferAddress(buffer: Buffer): number;
-  /** Executes one instruction inside the open write transaction. */
-  write(environment: number, instruction: number): void;
   /** @throws always, the error that the code stands for. */
   lmdbError(code: number): unknown;
 }
@@ -433,8 +325,6 @@ function isNativeLayer(native: unknown): native is NativeLayer {
     typeof native.createBufferForAddress === "function" &&
     "getBufferAddress" in native &&
     typeof native.getBufferAddress === "function" &&
-    "write" in native &&
-    typeof native.write === "function" &&
     "lmdbError" in native &&
     typeof native.lmdbError === "function"
   );

@@ -88,7 +88,7 @@ export class GroupCommit {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
-    this.#writes = new WriteApplier(store, versions, seals, this.#transactions.chain);
+    this.#writes = new WriteApplier(store, versions, seals);
     this.#versionsReserved = versionsReserved;
   }
 
@@ -97,9 +97,7 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
-          this.#writes.commit(write, (known) => {
-            result = known;
-          });
+          result = this.#writes.commit(write);
         },
         answer: () => resolve(result),
         reject,
@@ -182,13 +180,14 @@ export class GroupCommit {
     this.#folder.releaseDeadReaders();
     const group: Waiting[] = [];
     let transaction: number | undefined;
+    let hasWritten = false;
     try {
       await this.#transactions.run(() => {
         transaction = this.#store.getWriteTxnId();
         this.#writes.begin(this.#othersNewest(transaction));
         this.#applyTo(group);
         this.#assertRoom();
-        this.#reserveVersions();
+        hasWritten = this.#reserveVersions();
       });
     } catch (error) {
       const hasBegun = transaction !== undefined;
@@ -199,10 +198,8 @@ export class GroupCommit {
       this.#fail(failed, error, { canGoOn, mayHaveHappened });
       return;
     }
-    this.#writes.settle();
     // A transaction that changes nothing leaves its number to the next one, which may be another process's.
-    if (this.#writes.extent.puts > 0 && transaction !== undefined)
-      this.#lastTransaction = transaction;
+    if (hasWritten && transaction !== undefined) this.#lastTransaction = transaction;
     this.#failure = undefined;
     this.counts.groups++;
     this.counts.commits += group.length;
@@ -233,19 +230,11 @@ export class GroupCommit {
    * leave some room: a delete needs pages too, and without any the server could never free space on its disk.
    */
   #assertRoom(): void {
-    if (this.#hasRoom()) return;
-    // An insert whose key exists is refused whatever room is left.
-    this.#writes.executeChain();
-    if (this.#hasRoom()) return;
-    throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
-  }
-
-  #hasRoom(): boolean {
-    const { bytes, keys, additions } = this.#writes.extent;
-    const onlyAdds = additions > 0;
-    if (bytes <= SMALL_BYTES && !onlyAdds) return true;
+    const { bytes, keys, onlyAdds } = this.#writes.extent;
+    if (bytes <= SMALL_BYTES && !onlyAdds) return;
     const spare = onlyAdds ? SPARE_BYTES : COMMIT_BYTES;
-    return this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + spare);
+    if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + spare)) return;
+    throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
   }
 
   /**
@@ -310,10 +299,10 @@ export class GroupCommit {
     return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 
-  /** Other processes reserve too, so the record must only rise. */
-  #reserveVersions(): void {
+  /** Other processes reserve too, so the record must only rise. Returns whether anything was put. */
+  #reserveVersions(): boolean {
     const { newest } = this.#writes.extent;
-    if (newest <= this.#versionsReserved) return;
+    if (newest <= this.#versionsReserved) return newest > 0;
     const stored = readMeta(this.#store);
     if (stored === undefined)
       throw new EngineError("Corrupt", "The record of the storage format is missing.");
@@ -322,6 +311,7 @@ export class GroupCommit {
       writeMeta(this.#store, { ...stored, versionsReserved });
     }
     this.#versionsReserved = versionsReserved;
+    return true;
   }
 }
 

@@ -79,39 +79,6 @@ describe("A group commit", () => {
       assert.equal(await getText(engine, a), "put23");
     }));
 
-  it("knows which inserts found their key, among more puts than its thread is handed at once", () =>
-    withEngine(async (engine) => {
-      const value = patternBytes(6 << 10);
-      const keys = Array.from({ length: 250 }, (_, index) => key("p", `${index}`));
-      await Promise.all(
-        keys.filter((_, index) => index % 3 === 0).map((each) => put(engine, each, "old")),
-      );
-      const before = engine.statistics().flushes;
-      const results = await Promise.all(
-        keys.map((each) => commit(engine, { checks: [absent(each)], puts: [[each, text(value)]] })),
-      );
-      assert.equal(engine.statistics().flushes - before, 1);
-      assert.deepEqual(
-        results.map((result) => result.committed),
-        keys.map((_, index) => index % 3 !== 0),
-      );
-      for (const [index, each] of keys.entries()) {
-        assert.equal(await getText(engine, each), index % 3 === 0 ? "old" : text(value));
-      }
-    }));
-
-  it("refuses a commit whose premise one before it in the group has changed", () =>
-    withEngine(async (engine) => {
-      const version = await put(engine, a, "old");
-      const write = { checks: [], deletes: [], puts: [{ key: key("p", "b"), value: bytes("1") }] };
-      const [, dependent] = await Promise.all([
-        put(engine, a, "new"),
-        engine.commit({ ...write, version: engine.nextVersion(), premise: { key: a, version } }),
-      ]);
-      assert.equal(dependent.committed, false);
-      assert.equal(await getText(engine, key("p", "b")), undefined);
-    }));
-
   it("splits commits that are too large for one transaction", () =>
     withEngine(async (engine) => {
       const value = patternBytes(6 << 20);

@@ -9,7 +9,7 @@ import {
 } from "../checksum.ts";
 import { EngineError, type Key } from "../engine.ts";
 import { splitKey } from "../key-codec.ts";
-import { type PutChain, type PutOptions, type Store, viewOf } from "./binding.ts";
+import { type PutOptions, type Store, viewOf } from "./binding.ts";
 
 /*
  * Values as they are stored: the bytes, then their checksum. The version in front of them has a sign: negative if a
@@ -44,27 +44,6 @@ export function putSealed(
       ? { version: stored, noOverwrite: true }
       : { version: stored, append: true };
   return store.put(key, sealed, options).result;
-}
-
-/**
- * Adds a put of a value and its checksum to a chain. Returns whether it fitted.
- *
- * @param isNew whether it leaves an existing entry unchanged
- */
-export function chainSealed(
-  chain: PutChain,
-  key: Key,
-  value: Uint8Array,
-  version: number,
-  isNew: boolean,
-): boolean {
-  const { length } = value;
-  const at = chain.add(key, length + CHECKSUM_BYTES, -version, isNew);
-  if (at === undefined) return false;
-  chain.bytes.set(value, at);
-  const sum = checksumOf(withVersion(hashKey(key), version), value);
-  writeChecksum(sum, chain.bytes, at + length);
-  return true;
 }
 
 /** Memory for one value until it is put: `put` copies it before it returns. */

@@ -9,19 +9,17 @@ import {
 } from "../engine.ts";
 import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, type PutChain, type Store, viewOf } from "./binding.ts";
-import { chainSealed, openSealed, putSealed, type Seals } from "./sealed-value.ts";
+import { lastVersion, type Store, viewOf } from "./binding.ts";
+import { openSealed, putSealed, type Seals } from "./sealed-value.ts";
 
 /** The totals of the writes applied in a transaction so far. */
 export interface Extent {
   keys: number;
   bytes: number;
-  /** Entries put. Until they are executed, also those of the chain that turn out to exist. */
-  puts: number;
-  /** The newest version put, or to be put by the chain; 0 if there is none. */
+  /** The newest version put; 0 if there is none. */
   newest: number;
-  /** How many of the writes put something without deleting or freeing anything. */
-  additions: number;
+  /** Whether any of the writes put something without deleting or freeing anything. */
+  onlyAdds: boolean;
 }
 
 /** The error thrown by the function given to an update. */
@@ -29,37 +27,19 @@ export interface Thrown {
   readonly thrown: unknown;
 }
 
-/** A commit whose puts are in the chain, from `start` on. */
-interface Chained {
-  readonly write: AtomicWrite;
-  readonly start: number;
-  readonly isInsert: boolean;
-  readonly done: (result: CommitResult) => void;
-}
-
-/**
- * Applies commits and updates inside a write transaction; each sees the ones before it.
- *
- * Commits that need not read are only added to a chain, which the thread executes that flushes. If one follows
- * that reads or deletes, the chain so far is executed here first: the order of the commits is never changed.
- */
+/** Applies commits and updates inside a write transaction; each sees the ones before it. */
 export class WriteApplier {
   readonly #store: Store;
   readonly #versions: VersionClock;
   readonly #seals: Seals;
-  readonly #chain: PutChain;
-  #chained: Chained[] = [];
-  /** Whether a commit in the chain may change what a premise is about. */
-  #chainsPremises = false;
-  #extent: Extent = { keys: 0, bytes: 0, puts: 0, newest: 0, additions: 0 };
+  #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
   /** No entry holds a version above this one, so a put with a newer one need not read the entry it replaces. */
   #newest = 0;
   /** The last premise that was found to hold in this transaction, until a write may have changed that. */
   #held: Premise | undefined;
 
-  constructor(store: Store, versions: VersionClock, seals: Seals, chain: PutChain) {
+  constructor(store: Store, versions: VersionClock, seals: Seals) {
     this.#store = store;
-    this.#chain = chain;
     this.#versions = versions;
     this.#seals = seals;
   }
@@ -71,73 +51,14 @@ export class WriteApplier {
 
   /** @param othersNewest upper bound of the versions that others wrote since our last transaction; 0 if none */
   begin(othersNewest: number): void {
-    this.#extent = { keys: 0, bytes: 0, puts: 0, newest: 0, additions: 0 };
+    this.#extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
     this.#newest = Math.max(this.#newest, othersNewest);
     this.#held = undefined;
-    this.#chained = [];
-    this.#chainsPremises = false;
   }
 
-  /** @param done receives the result once it is known, at the latest in `settle` */
-  commit(write: AtomicWrite, done: (result: CommitResult) => void): void {
-    if (!this.#holds(write.premise)) {
-      done({ committed: false, failedCheck: PREMISE_FAILED });
-      return;
-    }
-    const isNew = isInsert(write);
-    if (this.#tryChain(write, isNew, done)) return;
-    this.executeChain();
-    done(isNew ? this.#insert(write) : this.#checkAndApply(write));
-  }
-
-  /** Executes the chain so far in this turn, inside the transaction. */
-  executeChain(): void {
-    if (this.#chained.length === 0) return;
-    const isPut: boolean[] = [];
-    this.#chain.executeHere((index, outcome) => {
-      isPut[index] = outcome;
-    });
-    this.#settle((index) => isPut[index]!);
-  }
-
-  /** Reports the commits of the chain, which the thread has executed. */
-  settle(): void {
-    this.#settle((index) => this.#chain.isPut(index));
-  }
-
-  #settle(isPut: (index: number) => boolean): void {
-    const extent = this.#extent;
-    for (const { write, start, isInsert, done } of this.#chained) {
-      const { version, puts } = write;
-      if (isInsert && !isPut(start)) {
-        extent.keys--;
-        extent.puts--;
-        extent.additions--;
-        extent.bytes -= puts[0]!.value.length;
-        done({ committed: false, failedCheck: 0 });
-      } else done({ committed: true, versions: puts.map(() => version) });
-    }
-    this.#chained = [];
-    this.#chainsPremises = false;
-  }
-
-  /** Adds a commit to the chain if it need not read: an insert of one key, or puts with no check and a new version. */
-  #tryChain(write: AtomicWrite, isNew: boolean, done: (result: CommitResult) => void): boolean {
-    const { version, checks, puts, deletes, frees, premise } = write;
-    if (isNew) {
-      if (puts.length > 1) return false;
-    } else if (checks.length > 0 || deletes.length > 0 || version <= this.#newest) return false;
-    const start = this.#chain.length;
-    for (const { key, value } of puts) {
-      if (chainSealed(this.#chain, key, value, version, isNew)) continue;
-      this.#chain.truncate(start);
-      return false;
-    }
-    for (const { value } of puts) this.#count(value, version);
-    if (puts.length > 0 && !frees) this.#extent.additions++;
-    if (premise === undefined) this.#chainsPremises = true;
-    this.#chained.push({ write, start, isInsert: isNew, done });
-    return true;
+  commit(write: AtomicWrite): CommitResult {
+    if (!this.#holds(write.premise)) return { committed: false, failedCheck: PREMISE_FAILED };
+    return isInsert(write) ? this.#insert(write) : this.#checkAndApply(write);
   }
 
   update(
@@ -147,7 +68,6 @@ export class WriteApplier {
     premise: Premise | undefined,
   ): Updated | Thrown | undefined {
     if (!this.#holds(premise)) return undefined;
-    this.executeChain();
     const stored = this.#store.getBinaryFast(key);
     const storedVersion = stored === undefined ? 0 : lastVersion();
     const own = this.#above(Math.abs(storedVersion), version);
@@ -158,13 +78,12 @@ export class WriteApplier {
       return { thrown };
     }
     this.#put(key, value, own);
-    this.#extent.additions++;
+    this.#extent.onlyAdds = true;
     return { version: own, value };
   }
 
   /** Puts values that have no checksum again, with one, and with the versions they have. */
   seal(keys: readonly Key[]): void {
-    this.executeChain();
     for (const key of keys) {
       const shared = this.#store.getBinaryFast(key);
       if (shared === undefined) continue;
@@ -181,7 +100,6 @@ export class WriteApplier {
       return true;
     }
     if (premise === this.#held) return true;
-    if (this.#chainsPremises) this.executeChain();
     if (this.#storedVersion(premise.key) !== premise.version) return false;
     this.#held = premise;
     return true;
@@ -199,7 +117,7 @@ export class WriteApplier {
       this.#count(value, version);
       versions.push(version);
     }
-    this.#extent.additions++;
+    this.#extent.onlyAdds = true;
     return { committed: true, versions };
   }
 
@@ -225,7 +143,7 @@ export class WriteApplier {
       versions.push(own);
     }
     for (const key of deletes) this.#store.remove(key);
-    if (puts.length > 0 && deletes.length === 0 && !frees) this.#extent.additions++;
+    if (puts.length > 0 && deletes.length === 0 && !frees) this.#extent.onlyAdds = true;
     return { committed: true, versions };
   }
 
@@ -237,7 +155,6 @@ export class WriteApplier {
   #count(value: Uint8Array, version: number): void {
     const extent = this.#extent;
     extent.keys++;
-    extent.puts++;
     extent.bytes += value.length;
     extent.newest = Math.max(extent.newest, version);
     this.#newest = Math.max(this.#newest, version);
