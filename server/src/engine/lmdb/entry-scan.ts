@@ -3,7 +3,7 @@ import { after, copyKey } from "../key-codec.ts";
 import { TimeSlice } from "../time-slice.ts";
 import type { Snapshot, Snapshots, Store } from "./binding.ts";
 import { CursorEntries } from "./cursor-entries.ts";
-import { toEngineError } from "./lmdb-errors.ts";
+import { toReadError } from "./lmdb-errors.ts";
 import type { Seals } from "./sealed-value.ts";
 import { TreeWalk, type WalkSource } from "./tree-walk.ts";
 
@@ -41,7 +41,7 @@ export class EntryScan {
     try {
       this.#snapshot = source.snapshots.take();
     } catch (error) {
-      throw toEngineError(error, "Unavailable", "scan");
+      throw toReadError(error, "scan");
     }
     try {
       this.#entries =
@@ -49,7 +49,7 @@ export class EntryScan {
         new CursorEntries(source, this.#snapshot, range, onDamaged);
     } catch (error) {
       source.snapshots.giveBack(this.#snapshot);
-      throw toEngineError(error, "Unavailable", "scan");
+      throw toReadError(error, "scan");
     }
   }
 
@@ -96,7 +96,7 @@ export class EntryScan {
     try {
       return this.#entries.next();
     } catch (error) {
-      throw toEngineError(error, "Unavailable", "scan");
+      throw toReadError(error, "scan");
     }
   }
 }

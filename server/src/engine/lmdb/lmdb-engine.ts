@@ -47,7 +47,7 @@ import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { EnvironmentCopy } from "./environment-copy.ts";
 import { GroupCommit, type Refusal } from "./group-commit.ts";
-import { toEngineError } from "./lmdb-errors.ts";
+import { toEngineError, toReadError } from "./lmdb-errors.ts";
 import { fillReaderTable, MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
 import { openSealed, type Seals } from "./sealed-value.ts";
@@ -329,7 +329,7 @@ export class LmdbEngine implements Engine {
     try {
       return read();
     } catch (error) {
-      throw toEngineError(error, "Unavailable", "get");
+      throw toReadError(error, "get");
     } finally {
       this.#reader.reset();
     }

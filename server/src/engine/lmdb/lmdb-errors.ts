@@ -36,6 +36,13 @@ export function toEngineError(
   });
 }
 
+/** Reading marks its transaction as bad where a node of a page has flags that no entry of ours has. */
+export function toReadError(error: unknown, doing: string): EngineError {
+  return toEngineError(error, codeOf(error) === BAD_TXN ? "Corrupt" : "Unavailable", doing);
+}
+
+const BAD_TXN = -30782;
+
 function codeOf(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code }: LmdbError = error;

@@ -4,8 +4,8 @@ import type { LentBody } from "../../wire/operation.ts";
 /**
  * Writes answers to a socket's handle directly. A stream creates a request object for each write, which the
  * system needs only when it does not take all bytes immediately; a socket nearly always does. Here all
- * connections share one such object, and only a write that has to wait keeps it. This saves 0.8 of the 3.2 µs
- * of user time of a server that answers every request with fixed bytes.
+ * connections share one such object, and only a write that has to wait keeps it. Without it a
+ * point query takes 1.11 times the server's CPU, and a page of 100 entities 1.07.
  *
  * The handle's methods, and the state that shows whether a write waits, are not public. Where a runtime lacks
  * them or withholds them from programs, answers go through the stream.

@@ -4,8 +4,8 @@ import { BeginningViews } from "../../byte-views.ts";
 /*
  * Reads a connection without a stream in between. A readable stream allocates 64 KB for each read, passes on
  * a part of it and leaves the rest to the garbage collector. Here all connections read into one buffer, which
- * is lent to the reader for the duration of one call. A point query then costs 15 % less processor time,
- * measured in turns next to the stream.
+ * is lent to the reader for the duration of one call. Without it a point query of one of 16
+ * connections takes 1.2 times the server's CPU, and a page of 100 entities 1.09; pipelined queries gain nothing.
  *
  * Node.js offers this (`onread`) for sockets that a program connects, but not for those that a server
  * accepts. An accepted socket's handle is therefore moved to a socket created with `onread`. Where a runtime
