@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -58,5 +58,25 @@ describe("Opening a data folder", () => {
     }
     assert.equal(logged.filter((line) => line.includes(location)).length, 1);
     await engine.close();
+  });
+
+  it("whose folder of contents goes away is not ready until it is there again", async () => {
+    const location = mkdtempSync(join(tmpdir(), "rowhouse-"));
+    const contents = join(location, "contents");
+    const logged: string[] = [];
+    const log = pino({}, { write: (line) => logged.push(line) });
+    const { engine, health } = await openEngine({ location, preparedStatements: true }, log);
+    const isReady = async () => (await health()).ready;
+    assert.equal(await isReady(), true, "without blobs");
+    mkdirSync(contents);
+    assert.equal(await isReady(), true);
+    rmSync(contents, { recursive: true });
+    assert.equal(await isReady(), false);
+    assert.equal((await health()).detail.contents, "missing: the reason is in the log");
+    assert.equal(logged.filter((line) => line.includes(`${contents} is missing`)).length, 1);
+    mkdirSync(contents);
+    assert.equal(await isReady(), true);
+    await engine.close();
+    rmSync(location, { recursive: true });
   });
 });

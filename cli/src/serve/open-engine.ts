@@ -1,6 +1,8 @@
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { systemClock } from "@rowhouse/server/clock";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
+import { CONTENTS_FOLDER } from "@rowhouse/server/content/file-content-store";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LONG_FREE_LIST_PAGES } from "@rowhouse/server/engine/lmdb/data-file";
@@ -57,18 +59,25 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   warnOfVersionsAhead(engine, log);
   warnOfLongFreeList(engine, log);
   const trouble = new TroubleLog(log);
+  const contents = join(path, CONTENTS_FOLDER);
+  let hadContents = false;
   return {
     engine,
     health() {
       const refusal = engine.refusal();
-      trouble.report(refusal?.reason);
+      const hasContents = existsSync(contents);
+      // A server without blobs never has the folder.
+      hadContents ||= hasContents;
+      const lost = hadContents && !hasContents;
+      trouble.report(refusal?.reason ?? (lost ? `${contents} is missing` : undefined));
       // With a full disk the server still serves reads, and deletes that make room, so it stays in service.
       return {
-        ready: !refusal?.untilRestart,
+        ready: !refusal?.untilRestart && !lost,
         detail: {
           engine: engine.name,
           durability: "disk",
           ...(refusal && { writes: `refused: ${SEE_LOG}` }),
+          ...(lost && { contents: `missing: ${SEE_LOG}` }),
         },
       };
     },
