@@ -50,7 +50,7 @@ export async function buildDebianPackage(
   return [output];
 }
 
-const MAINTAINER = "The maintainers of Rowhouse <rowhouse@users.noreply.github.com>";
+const MAINTAINER = "The maintainers of Rowhouse <maintainers@rowhouse.example>";
 
 /** The libraries are those that Node's own executable names. */
 function control(version: string, architecture: string): string {
