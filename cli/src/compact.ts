@@ -76,7 +76,7 @@ interface Restart {
   readonly readyz: URL;
 }
 
-/** @throws Error if the server does not serve the new data; it then has the old data again */
+/** @throws Error if the server is not ready in time; both folders are kept then */
 async function compactBetween(
   folder: string,
   { stop, start, wait, readyz }: Restart,
@@ -95,12 +95,9 @@ async function compactBetween(
     process.stdout.write(`The server is ready; ${beforeOf(folder)} is removed.\n`);
     return;
   }
-  run(stop);
-  swap(folder, `${folder}.compact`);
-  swap(beforeOf(folder), folder);
-  run(start);
+  // It is not put back here: the server may be slow, or serve elsewhere, and have written to the new data.
   throw new Error(
-    `The server was not ready within ${wait} s (${detail.trim()}). It was started again with the old data; the new data is in ${folder}.compact.`,
+    `The server was not ready within ${wait} s (${detail.trim()}). It was started with the new data, and the old data is in ${beforeOf(folder)}: remove that once the server serves, or stop the server and rename it to ${folder}.`,
   );
 }
 
