@@ -199,7 +199,7 @@ function Empty() {
   return (
     <div class="empty">
       <h2>No tables yet</h2>
-      <p>Create one below, from a program with the connection string, or load a folder:</p>
+      <p>Create one below, from a program with the connection string, or load a file:</p>
       <pre>
         npx rowhouse import films.jsonl --to {location.origin}/{session.value!.account} --table
         Films
