@@ -6,6 +6,7 @@ import type { ExplorerPage } from "@rowhouse/server/explorer/explorer-page";
 import { OWN_PATH, type Page, type PageRequest, textAnswer } from "@rowhouse/server/http/pages";
 import type { RunningServer } from "@rowhouse/server/server";
 import { reachesThisMachineOnly } from "./loopback.ts";
+import { madeOnce } from "./made-once.ts";
 import type { ServeOptions } from "./serve-options.ts";
 
 const LINK_BYTES = 18;
@@ -34,8 +35,7 @@ export function openExplorer(
     if (isRight) link = "";
     return isRight;
   };
-  let loading: Promise<ExplorerPage> | undefined;
-  const load = async (running: RunningServer): Promise<ExplorerPage> => {
+  const load = madeOnce(async (running: RunningServer): Promise<ExplorerPage> => {
     const [{ ExplorerPage }, { assets }] = await Promise.all([
       import("@rowhouse/server/explorer/explorer-page"),
       import("@rowhouse/explorer/assets"),
@@ -51,12 +51,11 @@ export function openExplorer(
       ),
       takeLink,
     });
-  };
+  });
   const answer = async (request: PageRequest) => {
     const running = server();
     if (!running) return textAnswer(503, "The server is starting.\n");
-    loading ??= load(running);
-    return (await loading).answer(request);
+    return (await load(running)).answer(request);
   };
   const methods = { GET: answer, POST: answer, PUT: answer, DELETE: answer };
   return {
