@@ -4,9 +4,9 @@ import type { Accounts } from "../auth/accounts.ts";
 import type { Clock } from "../clock.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
-import { HeaderList, WholeBody } from "../http/raw-request.ts";
 import type { WireResponse } from "../wire/operation.ts";
-import { passOn, refusal } from "./gateway.ts";
+import { readBulk, workInBulk } from "./bulk.ts";
+import { askerFor, passOn, refusal } from "./gateway.ts";
 import { openSession, SESSION_MS, type Session, sealSession } from "./session-token.ts";
 
 /** A file of the page, compressed with gzip. */
@@ -31,6 +31,8 @@ export interface ExplorerOptions {
 }
 
 const LOGIN_BYTES_MAX = 16 * 1024;
+/** An entity as JSON, and as much again where quotes are escaped. */
+const BULK_BYTES_MAX = 4 * 1024 * 1024;
 
 const SAFE = [
   "Content-Security-Policy",
@@ -49,6 +51,7 @@ const SAFE = [
  *     GET  /_rowhouse/                           the page
  *     GET  /_rowhouse/assets/NAME                its files
  *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
+ *     POST /_rowhouse/api/v1/bulk                a slice of a change to all entities that a filter finds
  *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
  */
 export class ExplorerPage {
@@ -85,6 +88,7 @@ export class ExplorerPage {
     if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`)
       return foreign();
     if (rest === "api/v1/session") return this.#logIn(request);
+    if (rest === "api/v1/bulk") return this.#bulk(request);
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
     return textAnswer(404, "The server has no page of this name.\n");
@@ -160,33 +164,49 @@ export class ExplorerPage {
   /** What the service says of a SAS that it does not believe. One that may not list tables is believed. */
   async #tryOut(raw: PageRequest["raw"], session: Session): Promise<WireResponse | undefined> {
     const { clock, handle } = this.#options;
-    const host = ["Host", raw.headers.get("host") ?? "", "Accept", "application/json"];
-    const path = `${session.account.name}/Tables`;
-    const asked = { ...raw, verb: "GET", target: `/${path}`, headers: new HeaderList(host) };
-    const request = {
-      raw: { ...asked, body: new WholeBody(new Uint8Array(0)) },
-      rest: "",
-      query: new URLSearchParams(),
-    };
-    const answer = await passOn(request, { path, session, now: clock.now(), handle });
+    const request = { raw, rest: "", query: new URLSearchParams() };
+    const ask = askerFor(request, { session, now: () => clock.now(), handle });
+    const { answer } = await ask({
+      verb: "GET",
+      path: "Tables",
+      headers: ["Accept", "application/json"],
+    });
     const isBelieved = answer.status === 200 || !BELIEFS.test(JSON.stringify(answer.headers));
     return isBelieved ? undefined : answer;
   }
 
   #wire(request: PageRequest, path: string): WireResponse | Promise<WireResponse> {
-    const { accounts, clock, handle, isReadOnly } = this.#options;
-    const { verb, headers } = request.raw;
-    const [, token = ""] = /^Bearer (.+)$/.exec(headers.get("authorization") ?? "") ?? [];
-    const session = openSession(token, accounts, clock.now());
-    if (!session)
-      return refusal(
-        401,
-        "SessionEnded",
-        "The session has ended, or its key was replaced. Log in again.",
-      );
-    if (isReadOnly && verb !== "GET" && verb !== "HEAD")
-      return refusal(403, "ReadOnly", "This server's explorer is read-only (--explorer readonly).");
+    const { clock, handle, isReadOnly } = this.#options;
+    const { verb } = request.raw;
+    const session = this.#sessionOf(request);
+    if (!session) return sessionEnded();
+    if (isReadOnly && verb !== "GET" && verb !== "HEAD") return readOnly();
     return passOn(request, { path, session, now: clock.now(), handle });
+  }
+
+  async #bulk(request: PageRequest): Promise<WireResponse> {
+    const { clock, handle, isReadOnly } = this.#options;
+    const { raw } = request;
+    if (raw.verb !== "POST") return notAllowed("POST");
+    const session = this.#sessionOf(request);
+    if (!session) return sessionEnded();
+    const body = await raw.body.read(BULK_BYTES_MAX);
+    const wanted = body && readBulk(Buffer.from(body).toString("utf8"));
+    if (!wanted)
+      return refusal(
+        400,
+        "InvalidInput",
+        "Send a table, a filter, isDryRun, and to change entities, not to delete them, merge: an entity as JSON.",
+      );
+    if (isReadOnly && !wanted.isDryRun) return readOnly();
+    const ask = askerFor(request, { session, now: () => clock.now(), handle });
+    const base = `http://${raw.headers.get("host")}/${session.account.name}`;
+    return jsonAnswer(200, await workInBulk(wanted, { ask, base, clock }));
+  }
+
+  #sessionOf({ raw }: PageRequest): Session | undefined {
+    const [, token = ""] = /^Bearer (.+)$/.exec(raw.headers.get("authorization") ?? "") ?? [];
+    return openSession(token, this.#options.accounts, this.#options.clock.now());
   }
 
   #isOwnHost(host: string): boolean {
@@ -239,6 +259,18 @@ function isLoopback(address: string): boolean {
 
 function digest(bytes: Uint8Array): Buffer {
   return createHash("sha256").update(bytes).digest();
+}
+
+function sessionEnded(): WireResponse {
+  return refusal(
+    401,
+    "SessionEnded",
+    "The session has ended, or its key was replaced. Log in again.",
+  );
+}
+
+function readOnly(): WireResponse {
+  return refusal(403, "ReadOnly", "This server's explorer is read-only (--explorer readonly).");
 }
 
 function foreign(): WireResponse {

@@ -3,10 +3,11 @@ import { tableSharedKeyLiteString } from "@rowhouse/protocol/shared-key";
 import { HmacKey } from "../auth/hmac.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest } from "../http/pages.ts";
-import { HeaderList } from "../http/raw-request.ts";
+import { HeaderList, WholeBody } from "../http/raw-request.ts";
 import { copyOf, isLent } from "../wire/body-bytes.ts";
 import type { WireResponse } from "../wire/operation.ts";
 import { Query } from "../wire/query.ts";
+import type { Ask } from "./bulk.ts";
 import { cutCells } from "./cut-cells.ts";
 import type { Session } from "./session-token.ts";
 
@@ -18,6 +19,7 @@ const PASSED_ON = new Set([
 ]);
 const VERSION = "2019-02-02";
 const CELL_MAX = "x-rowhouse-cell-max";
+const NO_QUERY = new URLSearchParams();
 
 /**
  * Sends a request of the explorer through the Table service's own pipeline, as the client that the session stands for
@@ -61,6 +63,24 @@ export async function passOn(
   const lengthMax = Number(raw.headers.get(CELL_MAX) ?? 0);
   if (answer.status !== 200 || !(lengthMax > 0)) return { ...answer, headers };
   return { ...answer, headers, body: cutCells(textOf(answer.body), lengthMax) };
+}
+
+/** Asks the Table service for what the explorer itself needs to know, in the name of a session. */
+export function askerFor(
+  { raw }: PageRequest,
+  { session, now, handle }: { session: Session; now: () => number; handle: Handle },
+): Ask {
+  return async ({ verb, path: below, query, headers, body = "" }) => {
+    const path = `${session.account.name}/${below}`;
+    const bytes = Buffer.from(body);
+    const length = bytes.length > 0 ? ["Content-Length", String(bytes.length)] : [];
+    const list = ["Host", raw.headers.get("host") ?? "", ...headers, ...length];
+    const target = query ? `/${path}?${query}` : `/${path}`;
+    const sent = { headers: new HeaderList(list), body: new WholeBody(bytes) };
+    const request = { raw: { ...raw, verb, target, ...sent }, rest: "", query: NO_QUERY };
+    const answer = await passOn(request, { path, session, now: now(), handle });
+    return { answer, text: textOf(answer.body) };
+  };
 }
 
 /** An answer of the explorer itself, in the shape of the Table service's errors. */
