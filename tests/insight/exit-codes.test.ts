@@ -201,6 +201,18 @@ describe("Exit codes of the rowhouse command", () => {
     assert.equal(await new RowhouseCommand(["report", "--help"]).exited, 0);
   });
 
+  it("are 0 for the general help, which lists every command by the name that runs it", async () => {
+    const help = new RowhouseCommand(["--help"]);
+    const unknown = new RowhouseCommand(["reprot"]);
+    assert.equal(await help.exited, 0);
+    await unknown.exited;
+    const listed = [...help.stdout.matchAll(/^ {2}([a-z-]+) ?(?:\[|<| {2})/gm)].map(
+      ([, name]) => name,
+    );
+    const [, runnable = ""] = /the commands are (.+)$/m.exec(unknown.stderr)!;
+    assert.deepEqual(listed, runnable.split(", "));
+  });
+
   it("are 2 for explain if the server refuses the query, after printing the plan", () =>
     withServer({}, async ({ accountUrl }) => {
       const args = ["explain", "Age eq 1", "--table", "Nothing", "--against", accountUrl];
