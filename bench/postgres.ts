@@ -13,9 +13,21 @@ const RAW = "raw driver";
 const DATASET = { table: "entities", entities: 10_000 };
 
 const works = [
+  { name: "point query, 1 client", workload: { kind: "point-query" }, connections: 1 },
   { name: "point query, 32 clients", workload: { kind: "point-query" }, connections: 32 },
+  {
+    name: "range of 100, 8 clients",
+    workload: { kind: "range-query", rows: 100 },
+    connections: 8,
+    rows: 100,
+  },
   { name: "durable insert, 64 clients", workload: { kind: "insert" }, connections: 64 },
-  { name: "100 inserts, 8 clients", workload: { kind: "transaction" }, connections: 8, rows: 100 },
+  {
+    name: "100 inserts, 16 clients",
+    workload: { kind: "transaction" },
+    connections: 16,
+    rows: 100,
+  },
 ] as const;
 
 /** Two front ends, the database and the load generators need a core each. */

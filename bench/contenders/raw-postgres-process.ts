@@ -14,8 +14,14 @@ export interface RawPostgresCommand extends Window {
   readonly work: RawPostgresWork;
 }
 
-/** Reads a row by its key, or inserts this many rows in one statement, which is durable as a whole. */
-export type RawPostgresWork = { readonly kind: "read" } | { readonly insert: number };
+/**
+ * Reads a row by its key, or this many from a key on; or inserts this many rows in one statement, which is durable as
+ * a whole.
+ */
+export type RawPostgresWork =
+  | { readonly kind: "read" }
+  | { readonly range: number }
+  | { readonly insert: number };
 
 type Operation = (client: Client) => Promise<unknown>;
 
@@ -27,10 +33,7 @@ let pool: pg.Pool | undefined;
 
 answerCommands<RawPostgresCommand, Figures>(async (command) => {
   pool ??= new pg.Pool({ connectionString: command.url, max: CONNECTIONS });
-  const operation =
-    "kind" in command.work
-      ? await readsOf(pool)
-      : insertsOf(pool, command.work.insert, command.entities);
+  const operation = await operationOf(pool, command);
   const stopwatch = new Stopwatch(command, command.clients);
   await Promise.all(
     Array.from({ length: command.clients }, (_, index) =>
@@ -40,6 +43,14 @@ answerCommands<RawPostgresCommand, Figures>(async (command) => {
   return stopwatch.figures();
 });
 
+async function operationOf(
+  pool: pg.Pool,
+  { entities, work }: RawPostgresCommand,
+): Promise<Operation> {
+  if ("insert" in work) return insertsOf(pool, work.insert, entities);
+  return "range" in work ? rangesOf(pool, work.range) : readsOf(pool);
+}
+
 async function loop(client: Client, operation: Operation, stopwatch: Stopwatch): Promise<void> {
   while (stopwatch.goesOn()) {
     const startedAt = performance.now();
@@ -48,16 +59,32 @@ async function loop(client: Client, operation: Operation, stopwatch: Stopwatch):
   }
 }
 
-/** Reads rows that hold entities, whichever contender wrote them. */
-async function readsOf(pool: pg.Pool): Promise<Operation> {
+/** Keys of rows that hold entities, whichever contender wrote them. */
+async function knownKeys(pool: pg.Pool): Promise<{ pk: Buffer; sk: Buffer }[]> {
   const { rows } = await pool.query(
     `SELECT pk, sk FROM rh_kv WHERE length(val) > 500 LIMIT ${ROWS_KNOWN}`,
   );
+  return rows;
+}
+
+async function readsOf(pool: pg.Pool): Promise<Operation> {
+  const rows = await knownKeys(pool);
   const text = "SELECT ver, val FROM rh_kv WHERE pk = $1 AND sk = $2";
   return async (client) => {
-    const { pk, sk } = rows[client.random(rows.length)];
+    const { pk, sk } = rows[client.random(rows.length)]!;
     const found = await pool.query({ name: "read", text, values: [pk, sk] });
     if (found.rows.length !== 1) throw new Error("A row is missing.");
+  };
+}
+
+/** From a random row on; fewer where the partition ends, which is one in a hundred. */
+async function rangesOf(pool: pg.Pool, count: number): Promise<Operation> {
+  const rows = await knownKeys(pool);
+  const text = "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk >= $2 ORDER BY sk LIMIT $3";
+  return async (client) => {
+    const { pk, sk } = rows[client.random(rows.length)]!;
+    const found = await pool.query({ name: "range", text, values: [pk, sk, count] });
+    if (found.rows.length === 0) throw new Error("Rows are missing.");
   };
 }
 

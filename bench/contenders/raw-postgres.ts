@@ -37,15 +37,17 @@ export class RawPostgres extends ProcessContender<RawPostgresCommand> {
   }
 }
 
-function toRawWork({ kind }: WorkloadKind): RawPostgresWork {
-  switch (kind) {
+function toRawWork(workload: WorkloadKind): RawPostgresWork {
+  switch (workload.kind) {
     case "point-query":
       return { kind: "read" };
+    case "range-query":
+      return { range: workload.rows };
     case "insert":
       return { insert: 1 };
     case "transaction":
       return { insert: TRANSACTION_ENTITIES };
     default:
-      throw new Error(`The raw driver has nothing like ${kind}.`);
+      throw new Error(`The raw driver has nothing like ${workload.kind}.`);
   }
 }

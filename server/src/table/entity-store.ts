@@ -51,6 +51,22 @@ export class EntityStore {
   }
 
   /**
+   * The table for a read of many entities, which counts only if `isUnchanged` confirms it afterwards, unless it is
+   * confirmed already. An engine in another process is not asked twice: what was remembered will do.
+   * @throws ServiceError TableNotFound
+   */
+  openToRead(
+    account: string,
+    name: string,
+  ): Awaitable<{ readonly opened: OpenTable; readonly isConfirmed: boolean }> {
+    const remembered = this.#catalog.remembered(account, name);
+    if (remembered && this.#engine.newestCommit() === undefined) {
+      return { opened: this.#open(account, remembered), isConfirmed: false };
+    }
+    return whenReady(this.openTable(account, name), (opened) => ({ opened, isConfirmed: true }));
+  }
+
+  /**
    * The name with which the table was created, by which insight knows it; undefined if there is no
    * such table. May return a table that was removed a moment ago; the read or write that follows
    * notices.

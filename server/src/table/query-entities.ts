@@ -78,7 +78,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
     const { partitionKey, rowKey } = keysRead(plan);
-    return whenReady(entities.openTable(account, table), (opened) => {
+    return whenReady(entities.openToRead(account, table), ({ opened, isConfirmed }) => {
       const { indexed, planText } = choosePlan(top === 0 ? undefined : opened, plan);
       const facts: QueryFacts = {
         at: arrivedAt,
@@ -96,7 +96,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         partition: undefined,
       };
       insight.admitQuery(facts);
-      return readPage(context, input, { opened, plan, indexed, facts });
+      return readPage(context, input, { opened, isConfirmed, plan, indexed, facts });
     });
   },
 
@@ -135,6 +135,8 @@ function readMaxOf(request: Pick<WireRequest, "header">): number | undefined {
 /** What one page is read by. */
 interface PagePlan {
   readonly opened: OpenTable;
+  /** Whether the table was there when the read began; otherwise that is still to be found out. */
+  readonly isConfirmed: boolean;
   readonly plan: Plan;
   readonly indexed: IndexPlan | undefined;
   readonly facts: QueryFacts;
@@ -165,7 +167,7 @@ function choosePlan(
 function readPage(
   context: TableContext,
   input: QueryEntitiesInput,
-  { opened, plan, indexed, facts }: PagePlan,
+  { opened, isConfirmed, plan, indexed, facts }: PagePlan,
 ): Awaitable<QueryEntitiesOutput> {
   const { engine, clock, entities, insight } = context;
   const { account, table, arrivedAt, level } = input;
@@ -218,14 +220,15 @@ function readPage(
       insight.queried(facts, cost);
       return { next, level, planText, cost, body: writer.finish() };
     };
-    if (source) {
-      // An index that was dropped meanwhile may have lost entries before they were read.
+    if (source || !isConfirmed) {
+      // An index that was dropped meanwhile may have lost entries before they were read, and a table all it had.
       return whenReady(entities.isUnchanged(account, table, opened), (isUnchanged) => {
         if (isUnchanged) return answer();
         return whenReady(entities.openTable(account, table), (again) => {
           const chosen = choosePlan(again, plan);
           return readPage(context, input, {
             opened: again,
+            isConfirmed: true,
             plan,
             indexed: chosen.indexed,
             facts: { ...facts, planText: chosen.planText },

@@ -19,8 +19,11 @@ import {
   type Statement,
 } from "./statements.ts";
 
-/** The most rows requested first: their expected size is known only from other scans. */
-const FIRST_ROWS_MAX = 64;
+/**
+ * The most rows requested first: their expected size is known only from other scans. Enough for a range of a hundred
+ * in one round trip.
+ */
+const FIRST_ROWS_MAX = 128;
 /** The most bytes that one request for rows should bring; also the most discarded when the visitor stops. */
 const CHUNK_BYTES = 1024 * 1024;
 const CHUNK_ROWS_MAX = 4096;
