@@ -5,3 +5,5 @@ export declare const assets: ReadonlyMap<
 >;
 /** The names of the packages of others that are in it. */
 export declare const packages: readonly string[];
+/** The files that are loaded before anything is shown. */
+export declare const first: readonly string[];

@@ -43,7 +43,9 @@ async function buildAssets() {
     entryPoints: { explorer: "explorer/src/main.tsx" },
     outdir: "explorer/dist",
     entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
     bundle: true,
+    splitting: true,
     minify: true,
     format: "esm",
     target: "es2023",
@@ -58,7 +60,9 @@ async function buildAssets() {
   const files = new Map(
     outputFiles.map(({ path, contents }) => [path.replace(/^.*[\\/]/, ""), contents]),
   );
-  const named = (type) => [...files.keys()].find((name) => extname(name) === type);
+  // Screens are chunks of their own, which the page loads when they are first shown.
+  const named = (type) =>
+    [...files.keys()].find((name) => name.startsWith("explorer-") && extname(name) === type);
   const html = readFileSync(join(own, "src/index.html"), "utf8")
     .replace("explorer.css", `assets/${named(".css")}`)
     .replace("explorer.js", `assets/${named(".js")}`);
@@ -71,10 +75,29 @@ async function buildAssets() {
     (path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1],
   );
   const packages = [...new Set(included.filter((name) => name !== undefined))].sort();
+  const fileNamed = (path) => path.replace(/^.*\//, "");
+  const [entry] = Object.entries(metafile.outputs).find(([, { entryPoint }]) =>
+    entryPoint?.endsWith("main.tsx"),
+  );
+  const first = [
+    "index.html",
+    named(".css"),
+    ...loadedWith(entry, metafile.outputs).map(fileNamed),
+  ];
   mkdirSync(join(own, "dist"), { recursive: true });
   writeFileSync(
     target,
     `export const assets = new Map([\n${entries.join("")}].map(([name, type, gzip]) => [name, { type, gzip: Buffer.from(gzip, "base64") }]));\n` +
-      `/** The packages of others that are included. */\nexport const packages = ${JSON.stringify(packages)};\n`,
+      `/** The packages of others that are included. */\nexport const packages = ${JSON.stringify(packages)};\n` +
+      `/** The files that are loaded before anything is shown. */\nexport const first = ${JSON.stringify(first)};\n`,
   );
+}
+
+/** An output, and those that it imports at once. */
+function loadedWith(path, outputs, found = new Set()) {
+  if (found.has(path)) return [...found];
+  found.add(path);
+  for (const { path: other, kind } of outputs[path].imports)
+    if (kind === "import-statement") loadedWith(other, outputs, found);
+  return [...found];
 }

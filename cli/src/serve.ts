@@ -17,7 +17,7 @@ import { reportOf } from "./report.ts";
 import { seed } from "./seed.ts";
 import { ciPages } from "./serve/ci-pages.ts";
 import { onSignals } from "./serve/end-signals.ts";
-import { type Explorer, openExplorer } from "./serve/explorer.ts";
+import { type Explorer, offersExplorer, openExplorer } from "./serve/explorer.ts";
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
 import { openScrub, withScrub } from "./serve/open-scrub.ts";
@@ -188,13 +188,14 @@ async function start(
     onReport: (peers) => log.warn({ peers }, "slow clients were cut or refused to free memory"),
   });
   const watched = { engine, memory, scrub };
-  const watch = openWatch(options, watched, log, loggingObserver(log, faults));
+  const watching = { ...options, hasExplorer: offersExplorer(options) };
+  const watch = openWatch(watching, watched, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;
   let running: RunningServer | undefined;
   const ci = options.ci
     ? ciPages({ accounts, bearer, server: () => running, seed: options.seed })
     : [];
-  const explorer = openExplorer(options, accounts, () => running);
+  const explorer = openExplorer(options, accounts, () => running, watch.forExplorer);
   const server = await startServer({
     accounts,
     engine,

@@ -1,9 +1,10 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { KeysDialog, keysAreShown, listenForKeys } from "./keys.tsx";
+import { LaterScreen, SCREEN_TITLES } from "./later-screen.tsx";
 import { Mark } from "./mark.tsx";
 import { route } from "./route.ts";
-import { addressOf } from "./route-text.ts";
+import { addressOf, SCREENS, screenAddress } from "./route-text.ts";
 import { logOut, session } from "./session.ts";
 import { TableNames } from "./table-names.ts";
 import { TableScreen } from "./table-screen.tsx";
@@ -18,11 +19,12 @@ export function Frame() {
     return listenForKeys();
   }, [tables]);
   useSignalEffect(() => {
-    document.title =
-      route.value.table === undefined ? "Tables – Rowhouse" : `${route.value.table} – Rowhouse`;
+    const { screen, table } = route.value;
+    const title = screen ? SCREEN_TITLES[screen] : table;
+    document.title = `${title ?? "Tables"} – Rowhouse`;
   });
   const { account, isReadOnly, kind } = session.value!;
-  const { table } = route.value;
+  const { screen, table } = route.value;
   return (
     <div class="frame">
       <header class="top">
@@ -63,7 +65,9 @@ export function Frame() {
       </header>
       <Rail tables={tables} />
       <main class="screen">
-        {table === undefined ? (
+        {screen ? (
+          <LaterScreen key={screen} name={screen} />
+        ) : table === undefined ? (
           <TablesScreen tables={tables} />
         ) : (
           <TableScreen key={table} table={table} />
@@ -81,8 +85,22 @@ function Rail({ tables }: { tables: TableNames }) {
   const names = tables.names.value ?? [];
   const found = names.filter((name) => name.toLowerCase().includes(wanted.value.toLowerCase()));
   return (
-    <nav class="rail" aria-label="Tables">
-      <a href="#/" aria-current={route.value.table === undefined ? "page" : undefined}>
+    <nav class="rail" aria-label="Screens and tables">
+      {SCREENS.map((screen) => (
+        <a
+          key={screen}
+          href={screenAddress(screen)}
+          aria-current={route.value.screen === screen ? "page" : undefined}
+        >
+          {SCREEN_TITLES[screen]}
+        </a>
+      ))}
+      <a
+        href="#/"
+        aria-current={
+          route.value.table === undefined && route.value.screen === undefined ? "page" : undefined
+        }
+      >
         Tables
       </a>
       {names.length > 8 && (

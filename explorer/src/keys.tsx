@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { go } from "./route.ts";
+import { type ScreenName, screenAddress } from "./route-text.ts";
 
 export const keysAreShown = signal(false);
 
@@ -15,8 +16,14 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Enter", "open the entity"],
   ["Ctrl C", "copy the cell"],
   ["g t", "go to the tables"],
+  ["g h", "go to the heat map"],
+  ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
   ["?", "this list"],
 ];
+
+const SCREEN_KEYS: Readonly<Record<string, ScreenName>> = {
+  gh: "heat",
+};
 
 /** What screens do at a key, by the name that `commandOf` gives. */
 const commands = new Map<string, () => void>();
@@ -50,10 +57,13 @@ export function listenForKeys(): () => void {
     if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
     const word = before === "g" ? `g${key}` : key;
     before = key;
+    const screen = SCREEN_KEYS[word];
     if (word === "gt") go({});
+    else if (screen) location.hash = screenAddress(screen);
     else if (key === "?") keysAreShown.value = true;
     else if (key === "/") commands.get("filter")?.();
     else if (key === "e") commands.get("explain")?.();
+    else if (commands.has(`key ${key}`)) commands.get(`key ${key}`)?.();
     else return;
     event.preventDefault();
   };

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import "./styles.css";
+import "./insight.css";
 import { Frame } from "./frame.tsx";
 import { LoginScreen } from "./login-screen.tsx";
 import { takeLink } from "./route.ts";

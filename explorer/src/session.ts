@@ -108,6 +108,21 @@ export async function wire(request: WireRequest): Promise<Response> {
   throw error;
 }
 
+/**
+ * What the server watched of the account: see `server/src/explorer/explorer-insight.ts`.
+ * @throws ServerError for every answer but a success
+ */
+export async function insight(name: "heat" | "activity" | "recordings"): Promise<Response> {
+  const known = session.value;
+  if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
+  const headers = { Authorization: `Bearer ${known.token}` };
+  const answer = await ask(`api/v1/insight/${name}`, { headers });
+  if (answer.ok) return answer;
+  const error = errorIn(answer.status, await answer.text());
+  if (error.status === 401 && session.value === known) logOut(error.message);
+  throw error;
+}
+
 async function ask(target: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(target, { ...init, cache: "no-store", credentials: "omit" });

@@ -314,6 +314,40 @@ describe("A read-only explorer", () => {
   });
 });
 
+describe("What the server watched", () => {
+  it("is shown to the owner of the account alone, from the login on", async () => {
+    const asked: string[] = [];
+    const own = await startExplorer({
+      insight: {
+        start: async () => asked.push("start"),
+        heat: async (account) => asked.push(`heat of ${account}`),
+        activity: async (account) => asked.push(`activity of ${account}`),
+        recordings: async () => ["one\n", "two\n"],
+      },
+    });
+    const ask = (token: string, path: string, verb = "GET") =>
+      own.ask(verb, `/_rowhouse/api/v1/insight/${path}`, {
+        headers: { Authorization: `Bearer ${token}` },
+      });
+    const owner = await own.logIn(OWNER);
+    assert.equal((await ask(owner.token, "heat")).status, 200);
+    assert.equal((await ask(owner.token, "activity")).status, 200);
+    assert.deepEqual(asked, ["start", `heat of ${NAME}`, `activity of ${NAME}`]);
+    assert.equal((await ask(owner.token, "recordings")).text, "one\ntwo\n");
+    assert.equal((await ask(owner.token, "other")).status, 404);
+    assert.equal((await ask(owner.token, "heat", "POST")).status, 405);
+    assert.equal((await ask("x", "heat")).status, 401);
+    const sas = `${own.url}/${NAME}?${accountSas({ ss: "t", sp: "rl" })}`;
+    const guest = await own.logIn({ sas });
+    for (const name of ["heat", "activity", "recordings"]) {
+      const refused = await ask(guest.token, name);
+      assert.match(refused.text, /InsightNeedsKey/);
+      assert.equal(refused.status, 403);
+    }
+    await own.close();
+  });
+});
+
 describe("Table statistics", () => {
   it("count what is there, partition by partition", async () => {
     const answer = await server.wire(token, "GET", `${NAME}/_rowhouse/statistics/Films`);

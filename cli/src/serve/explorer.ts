@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
+import type { ExplorerInsight } from "@rowhouse/server/explorer/explorer-insight";
 import type { ExplorerPage } from "@rowhouse/server/explorer/explorer-page";
 import { OWN_PATH, type Page, type PageRequest, textAnswer } from "@rowhouse/server/http/pages";
 import type { RunningServer } from "@rowhouse/server/server";
@@ -17,18 +18,25 @@ export interface Explorer {
   address(tableUrl: string): string;
 }
 
+/** Only where this machine alone reaches the table port, or where `--explorer` asks for it. */
+export function offersExplorer({ explorer, noExplorer, tableHost }: ServeOptions): boolean {
+  return !noExplorer && (reachesThisMachineOnly(tableHost) || explorer !== undefined);
+}
+
 /**
  * The explorer on the table port: where only this machine reaches it, or where `--explorer` asks for it. Its modules are
  * loaded by the first request for it, so whoever does not use it does not pay for it.
  * @param server undefined until it has started
+ * @param insight what the server watched
  */
 export function openExplorer(
   options: ServeOptions,
   accounts: Accounts,
   server: () => RunningServer | undefined,
+  insight: ExplorerInsight | undefined,
 ): Explorer | undefined {
   const isLocal = reachesThisMachineOnly(options.tableHost);
-  if (options.noExplorer || !(isLocal || options.explorer)) return undefined;
+  if (!offersExplorer(options)) return undefined;
   let link = isLocal && options.workers === 1 ? randomBytes(LINK_BYTES).toString("base64url") : "";
   const takeLink = (token: string) => {
     const isRight = link !== "" && timingSafeEqual(digest(token), digest(link));
@@ -50,6 +58,7 @@ export function openExplorer(
         name.toLowerCase(),
       ),
       takeLink,
+      insight,
     });
   });
   const answer = async (request: PageRequest) => {

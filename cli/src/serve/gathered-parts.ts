@@ -1,13 +1,13 @@
 import cluster, { type Worker } from "node:cluster";
 
 /**
- * What the workers tell each other, through the primary: one asks (`gather`) for a subject, the primary asks all
+ * What the workers tell each other, through the primary: one asks (`gather`) for a subject, and what `about` it, the primary asks all
  * (`wanted`), each answers with its own part (`part`), and the asker gets all of them (`gathered`). Ids are the
  * asker's. A worker that closes leaves its last part of a subject with the primary (`last`).
  */
 type Gathering =
-  | { readonly gather: number; readonly of: string }
-  | { readonly wanted: string; readonly of: string }
+  | { readonly gather: number; readonly of: string; readonly about: string }
+  | { readonly wanted: string; readonly of: string; readonly about: string }
   | { readonly part: string; readonly value: unknown }
   | { readonly gathered: number; readonly values: readonly unknown[] }
   | { readonly last: string; readonly value: unknown };
@@ -23,7 +23,7 @@ export class PartsExchange {
   /** Handles a message of a worker; ignores those of other kinds. */
   receive(worker: Worker, message: Gathering): void {
     if (!isObject(message)) return;
-    if ("gather" in message) this.#ask(worker, message.gather, message.of);
+    if ("gather" in message) this.#ask(worker, message);
     else if ("part" in message) this.#open.get(message.part)?.add(message.value);
     else if ("last" in message) {
       const known = this.#lasts.get(message.last);
@@ -37,7 +37,10 @@ export class PartsExchange {
     return this.#lasts.get(subject) ?? [];
   }
 
-  #ask(asker: Worker, id: number, of: string): void {
+  #ask(
+    asker: Worker,
+    { gather: id, of, about }: Extract<Gathering, { readonly gather: number }>,
+  ): void {
     const wanted = `${asker.id}:${id}`;
     const all = Object.values(cluster.workers ?? {}).filter((each) => each?.isConnected());
     const done = (values: readonly unknown[]) => {
@@ -45,7 +48,7 @@ export class PartsExchange {
       if (asker.isConnected()) asker.send({ gathered: id, values } satisfies Gathering);
     };
     this.#open.set(wanted, new Collected(all.length, done));
-    for (const each of all) each?.send({ wanted, of } satisfies Gathering);
+    for (const each of all) each?.send({ wanted, of, about } satisfies Gathering);
   }
 }
 
@@ -69,7 +72,7 @@ class Collected {
   }
 }
 
-const subjects = new Map<string, () => unknown>();
+const subjects = new Map<string, (about: string) => unknown>();
 const waiting = new Map<number, (parts: readonly unknown[]) => void>();
 let nextId = 0;
 
@@ -77,21 +80,21 @@ let nextId = 0;
  * In a process that serves: returns a function that gathers the parts of all processes over the same data, which is
  * only its own where there are no workers.
  * @param subject not used before in this process
- * @param own returns this process's part: what JSON can express
+ * @param own returns this process's part, of what the asker names: what JSON can express
  */
 export function gathering<Part>(
   subject: string,
-  own: () => Part | Promise<Part>,
-): () => Promise<readonly Part[]> {
-  if (!cluster.isWorker) return async () => [await own()];
+  own: (about: string) => Part | Promise<Part>,
+): (about?: string) => Promise<readonly Part[]> {
+  if (!cluster.isWorker) return async (about = "") => [await own(about)];
   if (subjects.size === 0) process.on("message", answerGathering);
   subjects.set(subject, own);
-  return () =>
+  return (about = "") =>
     new Promise((resolve) => {
       const id = nextId++;
       // The workers run the same program as this one, and so send the same kind of part.
       waiting.set(id, (parts) => resolve(parts as readonly Part[]));
-      process.send?.({ gather: id, of: subject } satisfies Gathering);
+      process.send?.({ gather: id, of: subject, about } satisfies Gathering);
     });
 }
 
@@ -100,7 +103,7 @@ function answerGathering(message: Gathering): void {
   if ("wanted" in message) {
     const answer = (value: unknown) =>
       process.send?.({ part: message.wanted, value } satisfies Gathering);
-    Promise.resolve(subjects.get(message.of)?.()).then(answer, () => {});
+    Promise.resolve(subjects.get(message.of)?.(message.about)).then(answer, () => {});
   } else if ("gathered" in message) {
     waiting.get(message.gathered)?.(message.values);
     waiting.delete(message.gathered);

@@ -37,6 +37,7 @@ import { messageOf } from "../message-of.ts";
 import { readText } from "../read-text.ts";
 import { printScanReport, printTargets } from "../report.ts";
 import { gathering, leaveLastPart } from "./gathered-parts.ts";
+import { LateWatch } from "./late-watch.ts";
 import { scrubMetrics } from "./open-scrub.ts";
 import { ProcessMetrics } from "./process-metrics.ts";
 import { ownRecording, prepareRecording } from "./recording-files.ts";
@@ -55,6 +56,8 @@ export interface Watch {
   addresses(tableUrl: string): readonly string[];
   /** Present if an option needs the duration of requests. */
   readonly stopwatch: Stopwatch | undefined;
+  /** Present where there is an explorer. */
+  readonly forExplorer: LateWatch | undefined;
   close(): Promise<void>;
 }
 
@@ -140,7 +143,7 @@ async function backupMetrics(engine: Engine): Promise<Metric[]> {
 
 /** Starts the monitoring that `options` select. @throws Error for invalid rules and files that cannot be written. */
 export function openWatch(
-  options: WatchOptions & { readonly workers: number },
+  options: WatchOptions & { readonly workers: number; readonly hasExplorer: boolean },
   watched: Watched,
   log: Logger,
   logging: Observer,
@@ -149,7 +152,8 @@ export function openWatch(
   if (options.faults !== undefined) breakRequests(parts, options.faults);
   watchTargets(parts, options, log);
   if (options.metrics) serveMetrics(parts, watched);
-  if (options.insight) watchLoad(parts);
+  const load = options.insight ? watchLoad(parts) : undefined;
+  if (options.hasExplorer) watchForExplorer(parts, watched.engine, load);
   if (options.record !== undefined) record(parts, options.record, options.workers, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
   if (options.otel) parts.observers.push(tracingObserver(loadTraceApi(), () => Date.now()));
@@ -170,6 +174,7 @@ class WatchParts {
   readonly counted: { metrics(): readonly Metric[] }[] = [];
   readonly closers: (() => void | Promise<void>)[] = [];
   gate: Gate | undefined;
+  forExplorer: LateWatch | undefined;
 
   constructor(logging: Observer) {
     this.observers = [logging];
@@ -234,7 +239,7 @@ function serveMetrics(
   pages.push({ name: "metrics", open: true, answer });
 }
 
-function watchLoad({ insights, pages }: WatchParts): void {
+function watchLoad({ insights, pages }: WatchParts): PartitionLoad {
   const load = new PartitionLoad(systemClock);
   insights.push(load);
   const count = (query: URLSearchParams, name: string, most: number) =>
@@ -248,6 +253,19 @@ function watchLoad({ insights, pages }: WatchParts): void {
     drawHeatMap(await gatherHeat(), count(query, "rows", 256)),
   );
   pages.push({ name: "partitions", answer: partitions }, { name: "heatmap", answer: heatMap });
+  return load;
+}
+
+function watchForExplorer(
+  parts: WatchParts,
+  engine: Engine,
+  load: PartitionLoad | undefined,
+): void {
+  const late = new LateWatch(systemClock, engine, load);
+  if (load) late.begin();
+  parts.insights.push(late);
+  parts.observers.push(late);
+  parts.forExplorer = late;
 }
 
 function record(
@@ -308,7 +326,8 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
   const token = insightToken || process.env[WORKERS_TOKEN] || newToken();
   const isTimed = metrics || otel || slowQuery !== undefined;
   return {
-    stopwatch: isTimed ? performance : undefined,
+    stopwatch: isTimed ? performance : parts.forExplorer,
+    forExplorer: parts.forExplorer,
     insight: joinInsights(insights),
     observer: joinObservers(observers),
     gate: parts.gate,

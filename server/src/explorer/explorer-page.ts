@@ -6,6 +6,7 @@ import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
 import type { WireResponse } from "../wire/operation.ts";
 import { readBulk, workInBulk } from "./bulk.ts";
+import { answerInsight, type ExplorerInsight } from "./explorer-insight.ts";
 import { askerFor, passOn, refusal } from "./gateway.ts";
 import { openSession, SESSION_MS, type Session, sealSession } from "./session-token.ts";
 
@@ -28,6 +29,8 @@ export interface ExplorerOptions {
   readonly hosts: readonly string[];
   /** Takes the token of the start-up link: true for the right one, the first time. */
   readonly takeLink: (token: string) => boolean;
+  /** Absent where nothing is watched. */
+  readonly insight?: ExplorerInsight | undefined;
 }
 
 const LOGIN_BYTES_MAX = 16 * 1024;
@@ -53,6 +56,7 @@ const SAFE = [
  *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
  *     POST /_rowhouse/api/v1/bulk                a slice of a change to all entities that a filter finds
  *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
+ *     GET  /_rowhouse/api/v1/insight/NAME        what the server watched of the session's account
  */
 export class ExplorerPage {
   readonly #options: ExplorerOptions;
@@ -91,6 +95,8 @@ export class ExplorerPage {
     if (rest === "api/v1/bulk") return this.#bulk(request);
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
+    if (rest.startsWith("api/v1/insight/"))
+      return this.#insight(request, rest.slice("api/v1/insight/".length));
     return textAnswer(404, "The server has no page of this name.\n");
   }
 
@@ -115,6 +121,7 @@ export class ExplorerPage {
     const { clock, isReadOnly } = this.#options;
     const found = this.#identify(claims, raw.remoteAddress);
     if (typeof found === "string") return refusal(403, "AuthenticationFailed", found);
+    await this.#options.insight?.start();
     const expires = clock.now() + SESSION_MS;
     const session = { account: found.account, sas: found.sas, expires };
     if (found.sas !== undefined) {
@@ -202,6 +209,12 @@ export class ExplorerPage {
     const ask = askerFor(request, { session, now: () => clock.now(), handle });
     const base = `http://${raw.headers.get("host")}/${session.account.name}`;
     return jsonAnswer(200, await workInBulk(wanted, { ask, base, clock }));
+  }
+
+  #insight(request: PageRequest, name: string): WireResponse | Promise<WireResponse> {
+    if (request.raw.verb !== "GET") return notAllowed("GET");
+    const session = this.#sessionOf(request);
+    return session ? answerInsight(name, session, this.#options.insight) : sessionEnded();
   }
 
   #sessionOf({ raw }: PageRequest): Session | undefined {

@@ -1,5 +1,6 @@
 import { LATE_MS_MAX } from "./decay.ts";
 import { detachedString } from "./detached-string.ts";
+import { LAYERS, LayeredSlots, type TimeSlot } from "./layered-slots.ts";
 
 /** Load by range of partition names and by time, ready to draw. */
 export interface HeatMapData {
@@ -12,8 +13,7 @@ export interface HeatMapData {
   readonly cells: readonly (readonly number[])[];
 }
 
-export interface Slot {
-  readonly begin: number;
+export interface Slot extends TimeSlot {
   total: number;
   /** 128 places, each of which holds a name with a probability equal to its share of the total. */
   readonly names: string[];
@@ -30,34 +30,42 @@ const SAMPLES = 128;
 const NAME_LENGTH_MAX = 64;
 
 /**
- * The last quarter of an hour: for each slot of ten seconds, the exact total and a weighted sample of 128
- * names, which determines a range's share to within about 9 points (two standard deviations at a share of
- * 1/2). Ranges are chosen when the map is drawn. At most 90 slots of 128 names of 64 characters: 1.5 MiB.
+ * Load by name and time: for each slot, the exact total and a weighted sample of 128 names, which determines a range's
+ * share to within about 9 points (two standard deviations at a share of 1/2). Ranges are chosen when the map is drawn.
+ * The last quarter of an hour has slots of ten seconds, which `LAYERS` join to longer ones: some 340 slots of 128 names
+ * of 64 characters, at most 6 MiB.
  */
 export class HeatMap {
   readonly #slotMs: number;
   readonly #slotsMax: number;
   readonly #random: () => number;
-  readonly #slots: Slot[] = [];
-  #current: Slot = { begin: Number.NEGATIVE_INFINITY, total: 0, names: [] };
+  readonly #slots: LayeredSlots<Slot>;
+  #current: Slot = { begin: Number.NEGATIVE_INFINITY, end: 0, total: 0, names: [] };
 
   constructor(options: HeatMapOptions = {}) {
-    this.#slotMs = options.slotMs ?? 10_000;
-    this.#slotsMax = options.slotsMax ?? 90;
+    this.#slotMs = options.slotMs ?? LAYERS[0].slotMs;
+    this.#slotsMax = options.slotsMax ?? LAYERS[0].slotsMax;
     this.#random = options.random ?? Math.random;
+    const finest = { slotMs: this.#slotMs, slotsMax: this.#slotsMax };
+    this.#slots = new LayeredSlots([finest, ...LAYERS.slice(1)], (into, from) => {
+      into.total += from.total;
+      // Each place keeps every name's share of both together.
+      for (let i = 0; i < SAMPLES; i++)
+        if (this.#random() * into.total < from.total) into.names[i] = from.names[i]!;
+    });
   }
 
   add(name: string, entities: number, now: number): void {
     let slot = this.#current;
     const isSetBack = now < slot.begin - LATE_MS_MAX;
     // After the clock was set back, the recorded slots lie in the future.
-    if (isSetBack) this.#slots.length = 0;
+    if (isSetBack) this.#slots.clear();
     if (isSetBack || now >= slot.begin + this.#slotMs) {
       const names = new Array<string>(SAMPLES).fill("");
-      slot = { begin: now - (now % this.#slotMs), total: 0, names };
+      const begin = now - (now % this.#slotMs);
+      slot = { begin, end: begin + this.#slotMs, total: 0, names };
       this.#current = slot;
       this.#slots.push(slot);
-      if (this.#slots.length > this.#slotsMax) this.#slots.shift();
     }
     slot.total += entities;
     // This name gets as many places as keep every name's share; the first name of a slot gets them all.
@@ -75,11 +83,31 @@ export class HeatMap {
     }
   }
 
-  /** What `drawHeatMap` draws: the slots that are not too old. */
+  /** What `drawHeatMap` draws: the finest slots that are not too old. */
   part(now: number): HeatMapPart {
     const since = now - this.#slotsMax * this.#slotMs;
-    return { slotMs: this.#slotMs, slots: this.#slots.filter(({ begin }) => begin > since) };
+    return { slotMs: this.#slotMs, slots: this.#slots.finest.filter(({ begin }) => begin > since) };
   }
+
+  /** Everything that is kept, in the order of time, of names that begin with `prefix`, which is left out. */
+  history(prefix: string): NamedLoad[] {
+    return this.#slots.all().flatMap(({ begin, end, total, names }) => {
+      const places = new Map<string, number>();
+      for (const name of names)
+        if (name.startsWith(prefix)) places.set(name, (places.get(name) ?? 0) + 1);
+      if (places.size === 0) return [];
+      const entities = [...places].map(
+        ([name, count]) =>
+          [name.slice(prefix.length), Math.round((total * count) / SAMPLES)] as const,
+      );
+      return [{ begin, end, entities }];
+    });
+  }
+}
+
+/** Entities by name, estimated from a sample, between two times in milliseconds since 1970. */
+export interface NamedLoad extends TimeSlot {
+  readonly entities: readonly (readonly [name: string, entities: number])[];
 }
 
 export interface HeatMapPart {

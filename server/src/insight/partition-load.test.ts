@@ -224,6 +224,40 @@ describe("The heat map", () => {
   });
 });
 
+describe("The history of the heat map", () => {
+  const DAY = 86_400_000;
+  const { load, query, write } = watch();
+
+  it("keeps twelve days, the older the coarser, and every entity of them", () => {
+    for (let at = 0; at < 3 * DAY; at += 120_000) write("p", 5, { at });
+    query("PartitionKey eq 'p' and Age gt 1", 40, 1, 3 * DAY - 1);
+    query("Age gt 1", 70, 1, 3 * DAY - 1);
+    const { written, read, scanned } = load.heatHistory("a");
+    const sum = written.reduce((all, { entities }) => all + entities[0]![1], 0);
+    assert.equal(sum, (5 * 3 * DAY) / 120_000);
+    const lengths = [...new Set(written.map(({ begin, end }) => end - begin))];
+    assert.ok(lengths.length >= 4 && written.length < 340, `${written.length}: ${lengths}`);
+    for (const [i, { begin }] of written.entries())
+      assert.ok(i === 0 || written[i - 1]!.end <= begin, "no two overlap");
+    assert.deepEqual(
+      read.map(({ entities }) => entities),
+      [[["T/p", 40]]],
+    );
+    assert.deepEqual(
+      scanned.map(({ entities }) => entities),
+      [[["T", 70]]],
+    );
+    for (let at = 3 * DAY; at < 20 * DAY; at += 600_000) write("p", 1, { at });
+    const oldest = load.heatHistory("a").written[0]!.begin;
+    assert.ok(oldest > 4 * DAY && oldest < 9 * DAY, `${oldest / DAY} days`);
+  });
+
+  it("shows an account nothing of another", () => {
+    assert.deepEqual(load.heatHistory("b"), { read: [], written: [], scanned: [] });
+    assert.deepEqual(load.heatHistory(""), { read: [], written: [], scanned: [] });
+  });
+});
+
 /** Evenly spread numbers from 0 to 1, the same on every run. */
 function evenly(): () => number {
   let turn = 0;

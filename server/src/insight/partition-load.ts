@@ -1,5 +1,11 @@
 import type { Clock } from "../clock.ts";
-import { drawHeatMap, HeatMap, type HeatMapData, type HeatMapPart } from "./heat-map.ts";
+import {
+  drawHeatMap,
+  HeatMap,
+  type HeatMapData,
+  type HeatMapPart,
+  type NamedLoad,
+} from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
 import {
   countedEntities,
@@ -62,7 +68,7 @@ const IDLE_LOOK_MS = 1000;
 export class PartitionLoad implements Partial<Insight> {
   readonly #clock: Clock;
   readonly #sketch: PartitionSketch;
-  readonly #heat: HeatMap;
+  readonly #heat: Readonly<Record<keyof HeatHistory, HeatMap>>;
   /** By `account/table`. */
   readonly #orders = new Map<string, InsertOrder>();
   #idleLookAt = Number.NEGATIVE_INFINITY;
@@ -70,7 +76,12 @@ export class PartitionLoad implements Partial<Insight> {
   constructor(clock: Clock, random?: () => number) {
     this.#clock = clock;
     this.#sketch = new PartitionSketch(clock.now());
-    this.#heat = new HeatMap(random ? { random } : {});
+    const options = random ? { random } : {};
+    this.#heat = {
+      read: new HeatMap(options),
+      written: new HeatMap(options),
+      scanned: new HeatMap(options),
+    };
   }
 
   queried(query: QueryFacts, { entitiesRead, entitiesReturned }: QueryCost): void {
@@ -78,6 +89,7 @@ export class PartitionLoad implements Partial<Insight> {
     const entities = countedEntities(entitiesRead);
     if (name === undefined) {
       this.#sketch.addAcross(entities, query.at);
+      this.#heat.scanned.add(`${query.account}/${query.table}`, entities, query.at);
       return;
     }
     const followed = this.#sketch.add(name, entities, query.at);
@@ -86,7 +98,7 @@ export class PartitionLoad implements Partial<Insight> {
       followed.read += entitiesReturned * weight;
       followed.scanned += entitiesRead * weight;
     }
-    this.#heat.add(name, entities, query.at);
+    this.#heat.read.add(name, entities, query.at);
   }
 
   admitWrite(write: WriteFacts): void {
@@ -94,7 +106,7 @@ export class PartitionLoad implements Partial<Insight> {
     const name = partitionName(account, table, partitionKey);
     const followed = this.#sketch.add(name, mutations.length, now);
     if (followed) followed.written += mutations.length * this.#sketch.scale.weight;
-    this.#heat.add(name, mutations.length, now);
+    this.#heat.written.add(name, mutations.length, now);
     const inserts = mutations.filter(isInsert);
     const order = inserts.length > 0 ? this.#orderOf(`${account}/${table}`, now) : undefined;
     for (const _ of inserts) order?.add(partitionKey, now);
@@ -135,7 +147,21 @@ export class PartitionLoad implements Partial<Insight> {
 
   /** What `drawHeatMap` draws. */
   heatPart(): HeatMapPart {
-    return this.#heat.part(this.#clock.now());
+    const { read, written } = this.#heat;
+    const now = this.#clock.now();
+    const part = read.part(now);
+    return { ...part, slots: [...part.slots, ...written.part(now).slots] };
+  }
+
+  /** The load of an account's partitions over the last days. */
+  heatHistory(account: string): HeatHistory {
+    const { read, written, scanned } = this.#heat;
+    const prefix = `${account}/`;
+    return {
+      read: read.history(prefix),
+      written: written.history(prefix),
+      scanned: scanned.history(prefix),
+    };
   }
 
   #orderOf(table: string, now: number): InsertOrder | undefined {
@@ -156,6 +182,13 @@ export class PartitionLoad implements Partial<Insight> {
       if (lastAt <= now - TABLE_IDLE_MS) this.#orders.delete(table);
     }
   }
+}
+
+/** Entities that the cloud's targets count, by `table/partition key`; `scanned` across partitions, by table. */
+export interface HeatHistory {
+  readonly read: readonly NamedLoad[];
+  readonly written: readonly NamedLoad[];
+  readonly scanned: readonly NamedLoad[];
 }
 
 /** What one process counted, in entities a second. */

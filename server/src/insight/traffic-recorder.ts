@@ -114,17 +114,33 @@ export class TrafficRecorder implements Observer, Partial<Insight> {
     this.#line("r", this.#since(this.#clock.now()), ...asked, status, errorCode, clientRequestId);
   }
 
+  /** What `end` would write now; recording goes on. */
+  unwritten(): Uint8Array {
+    const { chunk, at } = this.#lines;
+    const counts = [...this.#counts(), ["end", 0, 0]].map((line) => `${JSON.stringify(line)}\n`);
+    return Buffer.concat([chunk.subarray(0, at), Buffer.from(counts.join(""))]);
+  }
+
   /** Writes the remaining lines and the client counts. Nothing is recorded afterwards. */
   end(): void {
     const isFull = this.#isFull ? 1 : 0;
-    for (const counts of this.#tally.clients) {
-      const { client, account, caller, requests, connections, preflights, scripted } = counts;
-      this.#line("c", client, account, caller, requests, connections, preflights, scripted);
-    }
-    for (const { agent, connections } of this.#tally.agents) this.#line("a", agent, connections);
+    for (const [kind, ...values] of this.#counts()) this.#line(kind, ...values);
     this.#line("end", this.#since(this.#clock.now()), isFull);
     this.#write(this.#lines.take(0));
     this.#isFull = true;
+  }
+
+  #counts(): [kind: string, ...(string | number)[]][] {
+    const { clients, agents } = this.#tally;
+    return [
+      ...[...clients].map((counts): [string, ...(string | number)[]] => {
+        const { client, account, caller, requests, connections, preflights, scripted } = counts;
+        return ["c", client, account, caller, requests, connections, preflights, scripted];
+      }),
+      ...[...agents].map(({ agent, connections }): [string, ...(string | number)[]] => [
+        ...(["a", agent, connections] as const),
+      ]),
+    ];
   }
 
   /**

@@ -22,16 +22,19 @@ export interface ExchangeObserver {
   finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse): void;
 }
 
-/** Joins several observers into one. */
+/** Joins several observers into one. Each says anew for each request whether it receives refusals only. */
 export function joinObservers(observers: readonly Observer[]): Observer {
-  const ofAll = observers.filter(({ refusalsOnly }) => !refusalsOnly);
-  const ofRefusals = observers.filter(({ refusalsOnly }) => refusalsOnly);
   return {
-    refusalsOnly: ofAll.length === 0,
+    get refusalsOnly() {
+      for (let i = 0; i < observers.length; i++) if (!observers[i]!.refusalsOnly) return false;
+      return true;
+    },
     finished(record, sender) {
-      for (let i = 0; i < ofAll.length; i++) ofAll[i]!.finished(record, sender);
-      if (record.errorCode === undefined) return;
-      for (let i = 0; i < ofRefusals.length; i++) ofRefusals[i]!.finished(record, sender);
+      const isRefused = record.errorCode !== undefined;
+      for (let i = 0; i < observers.length; i++) {
+        const each = observers[i]!;
+        if (isRefused || !each.refusalsOnly) each.finished(record, sender);
+      }
     },
   };
 }

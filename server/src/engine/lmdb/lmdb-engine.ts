@@ -279,6 +279,12 @@ export class LmdbEngine implements Engine {
     return this.#closing;
   }
 
+  /** Only what costs nothing to know. */
+  get flushCounts(): Pick<LmdbStatistics, "flushes" | "commits"> {
+    const { groups, commits } = this.#commits.counts;
+    return { flushes: groups, commits };
+  }
+
   statistics(): LmdbStatistics {
     const { groups, commits, groupCommitsMax } = this.#commits.counts;
     return {

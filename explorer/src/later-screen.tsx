@@ -1,0 +1,39 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
+import { Failure } from "./failure.tsx";
+import type { ScreenName } from "./route-text.ts";
+import { ServerError } from "./session.ts";
+
+export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
+  heat: "Heat map",
+};
+
+const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
+  heat: async () => (await import("./heat-screen.tsx")).HeatScreen,
+};
+
+/** A screen that is loaded when it is first shown. */
+export function LaterScreen({ name }: { name: ScreenName }) {
+  const screen = useSignal<{ readonly Shown: ComponentType } | undefined>(undefined);
+  const failure = useSignal<ServerError | undefined>(undefined);
+  const load = async () => {
+    failure.value = undefined;
+    try {
+      screen.value = { Shown: await LOADERS[name]() };
+    } catch {
+      failure.value = new ServerError(
+        0,
+        "NoAnswer",
+        `The server at ${location.host} does not answer, or is another version now: load the page again.`,
+      );
+    }
+  };
+  // The screen's name is its key: it never changes.
+  useEffect(() => {
+    load();
+  }, []);
+  if (failure.value) return <Failure error={failure.value} again={load} />;
+  const Shown = screen.value?.Shown;
+  return Shown ? <Shown /> : <p class="quiet">Loading…</p>;
+}

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { TableClient, type TransactionAction } from "@azure/data-tables";
+import type { Browser, Page } from "playwright-core";
+import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
+import { accountSas } from "../wire/storage-sas.ts";
+import { hasBrowser, openBrowser, openPage, violationsOf } from "./browser.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const ACCOUNT = "devstoreaccount1";
+
+/** With `SCREENSHOTS=1` the manual's pictures are taken again. */
+const takesScreenshots = process.env.SCREENSHOTS === "1";
+
+execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
+
+if (hasBrowser) describe("What the explorer shows of the traffic", flows);
+
+function flows() {
+  let folder: string;
+  let server: RowhouseProcess;
+  let browser: Browser;
+  let page: Page;
+  let faults: readonly string[];
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
+    [server, browser] = await Promise.all([startRowhouse(folder), openBrowser()]);
+    ({ page, faults } = await openPage(browser));
+    await page.goto(`${server.tableUrl}/_rowhouse/#/heat`);
+    await page.getByText("Use the development account").click();
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it("says that nothing happened yet, and shows an example of the heat map", async () => {
+    await page.getByText("No traffic in the last 15 minutes.").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Show an example" }).click();
+    await page.getByText("An example, not your data.").waitFor();
+    await page.getByText("Orders/region-07” had ≈ 2,600 entities/s").waitFor();
+    if (takesScreenshots) await screenshot("explorer-heat");
+    await page.getByRole("button", { name: "Back" }).click();
+  });
+
+  it("names the hot partition of real traffic, and leads to its rows and queries by the keys alone", async () => {
+    await heatUp(server.connectionString);
+    await page.goto(`${server.tableUrl}/_rowhouse/#/heat/Rides`);
+    await page.reload();
+    await page.getByText(/▲ “hot” had ≈ [\d,]+ entities\/s at .* above the 2,000\/s/).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    const map = page.getByRole("application");
+    await map.focus();
+    for (const key of ["ArrowLeft", "ArrowDown", "ArrowUp", "Shift+ArrowDown"])
+      await page.keyboard.press(key);
+    await page.locator(".chosen", { hasText: "2 partitions" }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Whole map" }).waitFor();
+    assert.match(page.url(), /from=\d+&to=\d+&first=cold&last=hot/);
+    await page.keyboard.press("0");
+    await page.getByRole("button", { name: "Whole map" }).waitFor({ state: "detached" });
+    await page.getByText("warmest rows as a table").click();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("row", { name: /^hot/ }).getByRole("link", { name: "Rows" }).click();
+    await page.waitForURL(/#\/t\/Rides\?filter=PartitionKey\+eq\+%27hot%27$/);
+    await page.getByRole("gridcell").first().waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("h");
+    await page.getByRole("heading", { name: "Heat map" }).waitFor();
+    assert.deepEqual(faults, []);
+  });
+
+  it("shows a signature nothing of others' traffic, and says why", async () => {
+    const other = await openPage(browser, { colorScheme: "dark" });
+    await other.page.goto(`${server.tableUrl}/_rowhouse/#/heat`);
+    await other.page.getByRole("tab", { name: "Shared access signature" }).click();
+    await other.page
+      .getByLabel("URL with the signature")
+      .fill(`${server.tableUrl}/${ACCOUNT}?${accountSas({ ss: "t", sp: "rl" })}`);
+    await other.page.getByRole("button", { name: "Log in" }).click();
+    await other.page.getByText("403 InsightNeedsKey").waitFor();
+    assert.deepEqual(await violationsOf(other.page), []);
+    assert.deepEqual(other.faults, []);
+  });
+
+  async function screenshot(name: string): Promise<void> {
+    await page.screenshot({ path: join(root, `docs/manual/${name}.png`) });
+  }
+}
+
+/** More than 2,000 entities a second of one partition in ten seconds, whenever those begin. */
+async function heatUp(connection: string): Promise<void> {
+  const table = TableClient.fromConnectionString(connection, "Rides", {
+    allowInsecureConnection: true,
+  });
+  await table.createTable();
+  const entity = (partitionKey: string, i: number): TransactionAction => [
+    "upsert",
+    { partitionKey, rowKey: String(i).padStart(4, "0"), driver: `driver ${i % 7}`, price: i },
+  ];
+  for (let from = 0; from < 1000; from += 100)
+    await table.submitTransaction(Array.from({ length: 100 }, (_, i) => entity("hot", from + i)));
+  const read = async (partition: string, times: number) => {
+    const filter = `PartitionKey eq '${partition}' and driver eq 'nobody'`;
+    const queryOptions = { filter };
+    for (let i = 0; i < times; i++) for await (const _ of table.listEntities({ queryOptions }));
+  };
+  await table.submitTransaction(Array.from({ length: 100 }, (_, i) => entity("cold", i)));
+  await read("cold", 100);
+  await read("hot", 60);
+}
