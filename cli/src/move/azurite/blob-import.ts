@@ -10,7 +10,7 @@ import type { ContentStore } from "@rowhouse/server/content/content-store";
 import { checkResourceName } from "@rowhouse/server/wire/resource-name";
 import { type AzuriteChunk, chunkOf, Extents } from "./extent-source.ts";
 import type { ImportCounts, RowImport } from "./row-import.ts";
-import { metadataOf, type Row, rowOf, textOf, timeOf } from "./row-members.ts";
+import { metadataOf, parseRow, type Row, rowOf, textOf, timeOf } from "./row-members.ts";
 
 export interface BlobImportOptions {
   readonly foundation: Foundation;
@@ -44,9 +44,9 @@ export class BlobImport implements RowImport {
     this.#extents = new Extents(join(folder, "__blobstorage__"));
   }
 
-  async take(collection: string, row: Row): Promise<void> {
-    if (collection === "$CONTAINERS_COLLECTION$") return this.#create(row);
-    if (collection === "$BLOBS_COLLECTION$") return this.#put(row);
+  async take(collection: string, bytes: Buffer): Promise<void> {
+    if (collection === "$CONTAINERS_COLLECTION$") return this.#create(parseRow(bytes));
+    if (collection === "$BLOBS_COLLECTION$") return this.#put(parseRow(bytes));
   }
 
   finish(): Promise<void> {

@@ -1,10 +1,15 @@
-import { createReadStream, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { objectEnd, stringEnd } from "../raw-entity.ts";
 
-/** A row of one collection in a file of the emulator. */
+/** A row of one collection in a file of the emulator: a JSON object. */
 export interface LokiRow {
   readonly collection: string;
-  readonly row: Readonly<Record<string, unknown>>;
+  /** Valid until the next rows are requested. */
+  readonly bytes: Buffer;
+}
+
+export interface LokiRows {
+  readonly rows: Iterable<LokiRow>;
   /** The part of the file that is read, from 0 to 1. */
   readonly done: number;
 }
@@ -15,48 +20,54 @@ export interface LokiRow {
  * of 500 MB are too long for a JavaScript string, which is why the emulator itself cannot open them any more.
  * @throws Error for a file that ends in the middle, is something else, or changes while it is read
  */
-export async function* lokiRows(path: string): AsyncGenerator<LokiRow> {
-  const { size, mtimeMs } = statSync(path);
-  const scanner = new RowScanner();
-  let read = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) {
-    read += (chunk as Buffer).length;
-    for (const { collection, bytes } of scanner.push(chunk as Buffer)) {
-      yield { collection, row: parseRow(bytes, path), done: read / size };
+export async function* lokiRows(path: string): AsyncGenerator<LokiRows> {
+  const file = await open(path);
+  try {
+    const { size, mtimeMs } = await file.stat();
+    const scanner = new RowScanner();
+    // One piece of memory for the whole file: a new one for each part costs as much as finding its rows.
+    let memory = Buffer.allocUnsafe(PART_BYTES);
+    let read = 0;
+    for (let kept = 0; ; ) {
+      const { bytesRead } = await file.read(memory, kept, memory.length - kept);
+      if (bytesRead === 0) break;
+      read += bytesRead;
+      const filled = kept + bytesRead;
+      yield { rows: scanner.scan(memory.subarray(0, filled)), done: read / size };
+      kept = filled - scanner.scanned;
+      const larger = kept > memory.length / 2 ? Buffer.allocUnsafe(2 * memory.length) : memory;
+      memory.copy(larger, 0, scanner.scanned, filled);
+      memory = larger;
     }
-  }
-  const now = statSync(path);
-  if (now.size !== size || now.mtimeMs !== mtimeMs) {
-    throw new Error(`${path} changed while it was read: stop the emulator first.`);
-  }
-  if (!scanner.isComplete) {
-    throw new Error(`${path} ends in the middle, or is no file of the emulator.`);
+    const now = await file.stat();
+    if (now.size !== size || now.mtimeMs !== mtimeMs) {
+      throw new Error(`${path} changed while it was read: stop the emulator first.`);
+    }
+    if (!scanner.isComplete) {
+      throw new Error(`${path} ends in the middle, or is no file of the emulator.`);
+    }
+  } finally {
+    await file.close();
   }
 }
 
-function parseRow(bytes: Buffer, path: string): Readonly<Record<string, unknown>> {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch (cause) {
-    throw new Error(`${path} has a row that is no JSON.`, { cause });
-  }
-}
+const PART_BYTES = 1 << 18;
 
 /** Depths at which a document of the emulator has its parts. */
 const ROOT = 1;
 const COLLECTION = 3;
 const DATA = 4;
 
-/** Finds rows in a document that arrives in chunks. Between calls it keeps an unfinished row at the most. */
+/** Finds rows in a document that arrives in parts. */
 class RowScanner {
-  #rest: Buffer = Buffer.alloc(0);
   #depth = 0;
   #key = "";
   #collection = "";
   isComplete = false;
+  /** The bytes of the last part that are done with, once its rows are taken: the rest belongs to the next part. */
+  scanned = 0;
 
-  *push(chunk: Buffer): Generator<{ readonly collection: string; readonly bytes: Buffer }> {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+  *scan(bytes: Buffer): Generator<LokiRow> {
     let at = 0;
     while (at < bytes.length) {
       const byte = bytes[at]!;
@@ -79,7 +90,7 @@ class RowScanner {
         at++;
       }
     }
-    this.#rest = bytes.subarray(at);
+    this.scanned = at;
   }
 
   /** A string inside a collection: a key, or the value of the last one. */

@@ -9,7 +9,7 @@ import { openQueueService } from "@rowhouse/server/queue/open-queue-service";
 import { checkResourceName } from "@rowhouse/server/wire/resource-name";
 import { chunkOf, Extents } from "./extent-source.ts";
 import type { ImportCounts, RowImport } from "./row-import.ts";
-import { metadataOf, numberOf, type Row, textOf, timeOf } from "./row-members.ts";
+import { metadataOf, numberOf, parseRow, type Row, textOf, timeOf } from "./row-members.ts";
 
 export interface QueueImportOptions {
   readonly foundation: Foundation;
@@ -29,9 +29,9 @@ export class QueueImport implements RowImport {
     this.#extents = new Extents(join(options.folder, "__queuestorage__"));
   }
 
-  async take(collection: string, row: Row): Promise<void> {
-    if (collection === "$QUEUES_COLLECTION$") return this.#create(row);
-    if (collection === "$MESSAGES_COLLECTION$") return this.#put(row);
+  async take(collection: string, bytes: Buffer): Promise<void> {
+    if (collection === "$QUEUES_COLLECTION$") return this.#create(parseRow(bytes));
+    if (collection === "$MESSAGES_COLLECTION$") return this.#put(parseRow(bytes));
   }
 
   finish(): Promise<void> {

@@ -1,5 +1,3 @@
-import type { Row } from "./row-members.ts";
-
 /** What was taken over: entities, messages, blobs; and what was left because it is newer here. */
 export interface ImportCounts {
   tables: number;
@@ -14,7 +12,7 @@ export interface ImportCounts {
 /** What takes the rows of one of the emulator's three files. */
 export interface RowImport {
   /** @throws Error, ServiceError: this row cannot be taken */
-  take(collection: string, row: Row): void | Promise<void>;
+  take(collection: string, bytes: Buffer): void | Promise<void>;
   /** Writes what `take` still holds back. */
   finish(): Promise<void>;
 }

@@ -1,6 +1,11 @@
 /** Members of a row that the emulator wrote, each checked: a file may be of another version, or damaged. */
 export type Row = Readonly<Record<string, unknown>>;
 
+/** @throws Error if it is no JSON */
+export function parseRow(bytes: Buffer): Row {
+  return JSON.parse(bytes.toString("utf8"));
+}
+
 /** @throws Error if it is no text */
 export function textOf(row: Row, name: string): string {
   const value = row[name];

@@ -7,7 +7,7 @@ import { entityKey } from "@rowhouse/server/table/table-keys";
 import { checkTableName } from "@rowhouse/server/table/table-name";
 import { type AzuriteEntity, azuriteEntity } from "./azurite-entity.ts";
 import type { ImportCounts, RowImport } from "./row-import.ts";
-import { type Row, textOf } from "./row-members.ts";
+import { parseRow, type Row, textOf } from "./row-members.ts";
 
 export interface TableImportOptions {
   readonly foundation: Foundation;
@@ -35,12 +35,12 @@ export class TableImport implements RowImport {
     this.#context = openTableService(options.foundation).service.context;
   }
 
-  take(collection: string, row: Row): void | Promise<void> {
-    if (collection === "$TABLES_COLLECTION$") return this.#create(row);
+  take(collection: string, bytes: Buffer): void | Promise<void> {
+    if (collection === "$TABLES_COLLECTION$") return this.#create(parseRow(bytes));
     if (collection.startsWith("$")) return undefined;
     const at = collection.indexOf("$");
     const [account, table] = [collection.slice(0, at), collection.slice(at + 1)];
-    const read = azuriteEntity(row);
+    const read = azuriteEntity(bytes);
     const { entities } = this.#context;
     const taken = whenReady(entities.openTable(account, table), ({ prefix }) => {
       const { partitionKey, rowKey } = read.entity;
