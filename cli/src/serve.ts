@@ -21,6 +21,7 @@ import { type Explorer, offersExplorer, openExplorer } from "./serve/explorer.ts
 import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
 import { openEngine } from "./serve/open-engine.ts";
 import { openScrub, withScrub } from "./serve/open-scrub.ts";
+import { ownRecording } from "./serve/recording-files.ts";
 import { giveUpRoot } from "./serve/run-as.ts";
 import { runCommand } from "./serve/run-command.ts";
 import { checkOptions } from "./serve/serve-conflicts.ts";
@@ -104,7 +105,10 @@ async function startOrFork(
   // Workers that replace others must be able to read those files again, so their primary, which serves nobody, stays.
   if (options.workers === 1 || isWorker()) {
     const isStored = options.engine === undefined && !options.inMemoryPersistence;
-    giveUpRoot(process.env.ROWHOUSE_RUN_AS, isStored ? options.location : undefined);
+    giveUpRoot(process.env.ROWHOUSE_RUN_AS, {
+      location: isStored ? options.location : undefined,
+      recording: options.record && ownRecording(options.record),
+    });
   }
   const announce = (lines: readonly string[]) => {
     // Without what opens a page: the explorer's link, the token of insight.

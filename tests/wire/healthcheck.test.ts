@@ -55,6 +55,35 @@ describe("A server started as root with ROWHOUSE_RUN_AS", () => {
     });
   });
 
+  it("records with workers, each into a file of its own", async (t) => {
+    if (!isRoot) return t.diagnostic("this is not root");
+    await withFolder(async (folder) => {
+      const file = join(folder, "traffic.jsonl");
+      const flags = ["--inMemoryPersistence", ...FREE, "--workers", "1", "--record", file];
+      const stored = ["--location", join(folder, "data"), ...FREE, "--workers", "2", "--record"];
+      chmodSync(folder, 0o755);
+      const environment = { ROWHOUSE_RUN_AS: "10001:10001" };
+      for (const [args, files] of [
+        [flags, [file]],
+        [
+          [...stored, file],
+          [file, `${file}.2`],
+        ],
+      ] as const) {
+        const server = new RowhouseCommand(args, environment);
+        const [, url = ""] = await server.until(LISTENING);
+        await fetch(`${url}/devstoreaccount1/Films(PartitionKey='p',RowKey='r')`);
+        server.signal("SIGTERM");
+        assert.equal(await server.exited, 0, server.stderr);
+        assert.doesNotMatch(server.stderr, /recording stopped/);
+        assert.deepEqual(
+          files.map((each) => statSync(each).uid),
+          files.map(() => 10001),
+        );
+      }
+    });
+  });
+
   it("leaves a folder with other things in it as it is", async (t) => {
     if (!isRoot) return t.diagnostic("this is not root");
     await withFolder(async (folder) => {

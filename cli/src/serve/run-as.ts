@@ -1,4 +1,13 @@
-import { existsSync, lchownSync, lstatSync, readdirSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchownSync,
+  lchownSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+} from "node:fs";
 import { join } from "node:path";
 import { CONTENTS_FOLDER } from "@rowhouse/server/content/file-content-store";
 import { DATA_FILE, LOCK_FILE } from "@rowhouse/server/engine/lmdb/data-file";
@@ -7,15 +16,22 @@ import { makeFolder } from "@rowhouse/server/engine/make-folder";
 /** What is in a data folder. */
 const OURS: readonly string[] = [DATA_FILE, LOCK_FILE, CONTENTS_FOLDER];
 
+/** What the process writes, if anything, each created where it is missing. */
+interface Written {
+  /** The data folder. */
+  readonly location: string | undefined;
+  readonly recording: string | undefined;
+}
+
 /**
  * Gives up root for the user of `ROWHOUSE_RUN_AS`. Images are started as root, because modules for tests copy keys
  * into the container that only root may read, and mount folders that only root may write; both are dealt with before.
  * Does nothing for a process that is not root.
  * @param runAs user and group, such as `10001:10001`
- * @param location the data folder, if there is one; it and what is ours in it become the user's
+ * @param written it, and what is ours in a data folder, become the user's if they are root's
  * @throws Error if `runAs` has another form, or names root
  */
-export function giveUpRoot(runAs: string | undefined, location: string | undefined): void {
+export function giveUpRoot(runAs: string | undefined, { location, recording }: Written): void {
   if (!runAs || process.getuid?.() !== 0) return;
   const [, uid = 0, gid = 0] = (/^(\d{1,9}):(\d{1,9})$/.exec(runAs) ?? []).map(Number);
   if (uid === 0 || gid === 0) {
@@ -24,6 +40,7 @@ export function giveUpRoot(runAs: string | undefined, location: string | undefin
     );
   }
   if (location !== undefined) handOver(location, uid, gid);
+  if (recording !== undefined) handOverFile(recording, uid, gid);
   process.setgroups?.([gid]);
   process.setgid?.(gid);
   process.setuid?.(uid);
@@ -46,4 +63,14 @@ function handOverAll(path: string, uid: number, gid: number): void {
   lchownSync(path, uid, gid);
   if (!lstatSync(path).isDirectory()) return;
   for (const name of readdirSync(path)) handOverAll(join(path, name), uid, gid);
+}
+
+/** A device stays as it is, and so does what is behind a link. */
+function handOverFile(path: string, uid: number, gid: number): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found !== undefined && (!found.isFile() || found.uid !== 0)) return;
+  const { O_CREAT, O_NOFOLLOW, O_WRONLY } = constants;
+  const file = openSync(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0o600);
+  fchownSync(file, uid, gid);
+  closeSync(file);
 }
