@@ -1,10 +1,13 @@
-import { readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { noteBackup } from "@rowhouse/server/backup";
 import { makeFolder } from "@rowhouse/server/engine/make-folder";
 import { type Command, InvalidArgumentError } from "commander";
 import { copyData, isWhole } from "./copy-data.ts";
 import { openDataFolder } from "./inspect-data.ts";
+import { BACKUP_NAME, BlobArchive, isBlobEndpoint } from "./move/blob-archive.ts";
+import { interruptible } from "./move/options.ts";
 import { notEmpty } from "./not-empty.ts";
 
 interface BackupOptions {
@@ -24,13 +27,17 @@ export function addBackupCommand(program: Command): void {
     )
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .option(
-      "--to <folder>",
-      "instead of a target: a folder of backups, named by their time",
+      "--to <place>",
+      "instead of a target: a folder of backups, named by their time; or a Blob endpoint for them: the URL of a container, with a SAS or with its key in AZURITE_ACCOUNTS, or a connection string (container rowhouse-backups)",
       notEmpty,
     )
     .option("--keep <n>", "with --to: afterwards remove all but the newest n backups", parseKeep)
     .action(async (target: string | undefined, options: BackupOptions) => {
       const { location, to, keep } = options;
+      if (target === undefined && to !== undefined && isBlobEndpoint(to)) {
+        process.exitCode = await backUpToBlobs({ location, to, keep });
+        return;
+      }
       const folder = folderOf(target, options, new Date());
       if (to !== undefined) makeFolder(to);
       const engine = await openDataFolder(location);
@@ -47,6 +54,42 @@ export function addBackupCommand(program: Command): void {
     });
 }
 
+/**
+ * Copies to a temporary folder first: an endpoint takes as long as it takes, and meanwhile nothing that was deleted
+ * could be freed. Returns the exit code.
+ */
+async function backUpToBlobs({
+  location,
+  to,
+  keep,
+}: {
+  readonly location: string;
+  readonly to: string;
+  readonly keep: number | undefined;
+}): Promise<number> {
+  const archive = await BlobArchive.connect(to, interruptible());
+  const engine = await openDataFolder(location);
+  const staging = mkdtempSync(join(tmpdir(), "rowhouse-backup-"));
+  try {
+    const name = nameOf(new Date());
+    const folder = join(staging, name);
+    const copied = await copyData(engine, folder);
+    const bytes = await archive.upload(folder, name);
+    process.stdout.write(`${archive.addressOf(name)}: ${(bytes / 1e6).toFixed(1)} MB\n`);
+    if (!isWhole(copied)) return 1;
+    await noteBackup(engine, Date.now()).catch(() => {});
+    const old = keep === undefined ? [] : (await archive.names()).slice(0, -keep);
+    for (const each of old) {
+      await archive.remove(each);
+      process.stdout.write(`removed ${archive.addressOf(each)}\n`);
+    }
+    return 0;
+  } finally {
+    await engine.close();
+    rmSync(staging, { recursive: true, force: true });
+  }
+}
+
 /** @throws Error if the words do not say where the backup goes */
 function folderOf(target: string | undefined, { to, keep }: BackupOptions, now: Date): string {
   if (target !== undefined && to === undefined && keep === undefined) return target;
@@ -58,8 +101,6 @@ function folderOf(target: string | undefined, { to, keep }: BackupOptions, now: 
 function nameOf(now: Date): string {
   return `rowhouse-${now.toISOString().replace(/[-:]|\.\d+/g, "")}`;
 }
-
-const BACKUP_NAME = /^rowhouse-\d{8}T\d{6}Z$/;
 
 function removeOld(folder: string, keep: number): void {
   const names = readdirSync(folder).filter((name) => BACKUP_NAME.test(name));

@@ -1,14 +1,21 @@
-import { existsSync, readdirSync, rmdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Command } from "commander";
 import { copyData, isWhole } from "./copy-data.ts";
 import { openDataFolder } from "./inspect-data.ts";
+import { BlobArchive, isBlobEndpoint } from "./move/blob-archive.ts";
+import { interruptible } from "./move/options.ts";
 import { notEmpty } from "./not-empty.ts";
 
 export function addRestoreCommand(program: Command): void {
   program
     .command("restore")
     .description("copy a backup, checking all of it, to the place of a data folder")
-    .argument("<backup>", "the backup; it stays as it is")
+    .argument(
+      "<backup>",
+      "the backup, which stays as it is: a folder; or, as for backup --to, a Blob endpoint, of which the newest is taken unless the URL ends in a name",
+    )
     .option("-l, --location <folder>", "the data folder to create", notEmpty, "rowhouse-data")
     .action(async (backup: string, { location }: { readonly location: string }) => {
       if (existsSync(location)) {
@@ -19,11 +26,30 @@ export function addRestoreCommand(program: Command): void {
         }
         rmdirSync(location);
       }
-      const engine = await openDataFolder(backup);
+      if (!isBlobEndpoint(backup)) {
+        process.exitCode = await restore(backup, location);
+        return;
+      }
+      const archive = await BlobArchive.connect(backup, interruptible());
+      const name = archive.named ?? (await archive.names()).at(-1);
+      if (name === undefined) throw new Error(`${archive.addressOf("")} has no complete backup.`);
+      const staging = mkdtempSync(join(tmpdir(), "rowhouse-restore-"));
       try {
-        process.exitCode = isWhole(await copyData(engine, location)) ? 0 : 1;
+        await archive.download(name, join(staging, name));
+        process.stdout.write(`${archive.addressOf(name)}: fetched, as it was stored\n`);
+        process.exitCode = await restore(join(staging, name), location);
       } finally {
-        await engine.close();
+        rmSync(staging, { recursive: true, force: true });
       }
     });
+}
+
+/** Returns the exit code. */
+async function restore(folder: string, location: string): Promise<number> {
+  const engine = await openDataFolder(folder);
+  try {
+    return isWhole(await copyData(engine, location)) ? 0 : 1;
+  } finally {
+    await engine.close();
+  }
 }

@@ -25,7 +25,8 @@ export class EmptyFolder {
 
   /** Runs a program in the folder. @returns what it printed @throws Error if it does not exit with 0 */
   async run(file: string, args: readonly string[]): Promise<{ stdout: string; stderr: string }> {
-    const { NODE_OPTIONS: _, TEST_BUILT: __, ...env } = process.env;
+    // Node's runner tells the tests that it starts not to print for people.
+    const { NODE_OPTIONS: _, TEST_BUILT: __, NODE_TEST_CONTEXT: ___, ...env } = process.env;
     try {
       return await promisify(execFile)(file, args, {
         cwd: this.path,

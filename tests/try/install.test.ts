@@ -57,29 +57,35 @@ describe("The package rowhouse", () => {
   });
 });
 
+const PROGRAM = `import { connect, entity, f, k } from "@rowhouse/patterns";
+  import { memory } from "@rowhouse/patterns/testing";
+  const Person = entity("Person", { version: 1, fields: { name: f.string() },
+    key: { partition: [k.lit("p")], row: [k.str("name")] } });
+  async function findAda() {
+    const db = connect(memory());
+    await db.createTables(Person);
+    await db.open(Person).insert({ name: "Ada" });
+    return (await db.open(Person).get({ name: "Ada" })).name;
+  }
+  findAda().then((name) => console.log(name));`;
+const COMMON_PROGRAM = common(PROGRAM);
+
+/** The same program without ES modules. */
+function common(program: string): string {
+  return program.replace(/import (\{.*?\}) from (".*?");/g, "const $1 = require($2);");
+}
+
 describe("The package @rowhouse/patterns", () => {
   const project = new EmptyFolder();
   before(() => project.install(packages.patterns.tarball));
   after(() => project.remove());
-
-  const program = `import { connect, entity, f, k } from "@rowhouse/patterns";
-    import { memory } from "@rowhouse/patterns/testing";
-    const Person = entity("Person", { version: 1, fields: { name: f.string() },
-      key: { partition: [k.lit("p")], row: [k.str("name")] } });
-    const db = connect(memory());
-    await db.createTables(Person);
-    await db.open(Person).insert({ name: "Ada" });
-    console.log((await db.open(Person).get({ name: "Ada" })).name);`;
 
   it("names no path of the machine that packed it", () => {
     assert.deepEqual(filesNaming(root, join(project.path, "node_modules/@rowhouse")), []);
   });
 
   it("works by require where ES modules cannot be required, as in Jest on Node 20", async () => {
-    const common = program
-      .replace(/import (\{.*?\}) from (".*?");/g, "const $1 = require($2);")
-      .replace("const db =", "(async () => { const db =");
-    project.write("program.cjs", `${common} })();`);
+    project.write("program.cjs", COMMON_PROGRAM);
     // Without the condition and the feature, Node is as such a test runner.
     const { stdout } = await project.run("node", [
       "--no-experimental-require-module",
@@ -89,12 +95,82 @@ describe("The package @rowhouse/patterns", () => {
   });
 
   it("is installed by one tarball and works by import", async () => {
-    project.write("program.mjs", program);
+    project.write("program.mjs", PROGRAM);
     assert.equal((await project.run("node", ["program.mjs"])).stdout, "Ada\n");
   });
 });
 
 if (TRIES_ALL) {
+  describe("The package @rowhouse/patterns, by import and by require,", () => {
+    const { devDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    const esbuild = `esbuild@${devDependencies.esbuild}`;
+    const project = new EmptyFolder();
+    before(async () => {
+      const tools = ["jest@30.5.2", "vitest@3.2.4", "webpack@5.113.0", esbuild];
+      await project.install(packages.patterns.tarball, ...tools);
+      project.write("program.mjs", PROGRAM);
+      project.write("program.cjs", COMMON_PROGRAM);
+    });
+    after(() => project.remove());
+
+    /** A test file, for runners whose `test` is global or comes from a module. */
+    const testFile = (first: string) =>
+      `${first}${PROGRAM.replace(/findAda\(\)\.then.*/, "")}
+      test("finds Ada", async () => { if ((await findAda()) !== "Ada") throw new Error("No Ada."); });`;
+
+    it("works in node:test", async () => {
+      const file = testFile('import { test } from "node:test"; ');
+      project.write("node.test.mjs", file);
+      project.write("node.test.cjs", common(file));
+      const { stdout } = await project.run("node", ["--test", "node.test.mjs", "node.test.cjs"]);
+      assert.match(stdout, /^# pass 2$|ℹ pass 2$/m);
+    });
+
+    it("works in Vitest", async () => {
+      const file = testFile('import { test } from "vitest"; ');
+      project.write("vitest.spec.mjs", file);
+      const own = 'import { createRequire } from "node:module"; import { test } from "vitest"; ';
+      const required = common(testFile("")).replace(
+        /^/,
+        "const require = createRequire(import.meta.url); ",
+      );
+      project.write("required.spec.mjs", own + required);
+      await project.run("npx", ["vitest", "run", "vitest.spec.mjs", "required.spec.mjs"]);
+    });
+
+    it("works in Jest", async () => {
+      project.write("jest.test.js", common(testFile("")));
+      project.write("jest-import.test.mjs", testFile(""));
+      const jest = ["node_modules/jest/bin/jest.js", "--testMatch"];
+      await project.run("node", [...jest, "**/jest.test.js"]);
+      const modules = ["--experimental-vm-modules", ...jest, "**/jest-import.test.mjs"];
+      await project.run("node", [...modules, "--moduleFileExtensions", "js", "mjs"]);
+    });
+
+    for (const entry of ["program.mjs", "program.cjs"]) {
+      it(`works in a bundle of esbuild from ${entry}`, async () => {
+        const out = `esbuild-${entry}.cjs`;
+        const flags = ["--bundle", "--platform=node", "--format=cjs", `--outfile=${out}`];
+        await project.run("npx", ["esbuild", entry, ...flags]);
+        assert.equal((await project.run("node", [out])).stdout, "Ada\n");
+      });
+
+      it(`works in a bundle of webpack from ${entry}`, async () => {
+        const out = `webpack-${entry}.cjs`;
+        project.write(
+          "build.cjs",
+          `const output = { path: __dirname, filename: ${JSON.stringify(out)} };
+           const options = { entry: "./${entry}", mode: "production", target: "node", output };
+           require("webpack")(options, (error, stats) => {
+             if (error || stats.hasErrors()) throw error ?? new Error(stats.toString());
+           });`,
+        );
+        await project.run("node", ["build.cjs"]);
+        assert.equal((await project.run("node", [out])).stdout, "Ada\n");
+      });
+    }
+  });
+
   describe("What is published", () => {
     const folder = new EmptyFolder();
     after(() => folder.remove());

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { BlobServiceClient } from "@azure/storage-blob";
 import type { Key } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { startRowhouse } from "rowhouse/testing";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 
@@ -62,6 +65,70 @@ describe("Backups that an operator schedules", () => {
       /Name either the folder to create, or a folder of backups/,
     );
     assert.match(await run(["backup", "one", "--to", "other"], 2), /Name either/);
+  });
+});
+
+describe("Backups in a Blob endpoint", () => {
+  it("are stored with their sums, restored whole, and refused when they are damaged", () =>
+    withFolder(async (folder) => {
+      const data = join(folder, "data");
+      await using server = await startRowhouse({ engine: { path: data } });
+      const containers = BlobServiceClient.fromConnectionString(server.connectionString);
+      const pictures = containers.getContainerClient("pictures");
+      await pictures.create();
+      // Larger than a block, and in a file of its own; this one is in the data file.
+      const bytes = randomBytes(9 << 20);
+      await pictures.getBlockBlobClient("large").uploadData(bytes);
+      await pictures.getBlockBlobClient("small").uploadData(bytes.subarray(0, 10));
+
+      const archive = await startRowhouse();
+      try {
+        const backups = BlobServiceClient.fromConnectionString(
+          archive.connectionString,
+        ).getContainerClient("rowhouse-backups");
+        const url = `${archive.urls.blob}/devstoreaccount1/rowhouse-backups`;
+        await backups.create();
+        await backups.getBlockBlobClient("rowhouse-20200101T000000Z/SHA256SUMS").upload("", 0);
+        const flags = ["--location", data, "--keep", "1"];
+        await run(["backup", "--to", archive.connectionString, ...flags]);
+        const names: string[] = [];
+        for await (const { name } of backups.listBlobsFlat()) names.push(name);
+        assert.equal(names.length, 3, names.join());
+        const [backup, ...others] = new Set(names.map((name) => name.split("/")[0]!));
+        assert.match(backup!, /^rowhouse-2(?!0200101)\d{7}T\d{6}Z$/);
+        assert.deepEqual(others, []);
+
+        const restored = join(folder, "restored");
+        await run(["restore", url, "--location", restored]);
+        await using second = await startRowhouse({ engine: { path: restored } });
+        const copy = BlobServiceClient.fromConnectionString(second.connectionString)
+          .getContainerClient("pictures")
+          .getBlobClient("large");
+        assert.ok((await copy.downloadToBuffer()).equals(bytes));
+
+        const content = names.find((name) => name.includes("/contents/"))!;
+        await backups.getBlockBlobClient(content).uploadData(bytes);
+        const again = ["restore", `${url}/${backup}`, "--location", join(folder, "again")];
+        assert.match(await run(again, 2), /contents\/\S+ is damaged/);
+        assert.equal(existsSync(join(folder, "again")), false);
+        await backups.deleteBlob(`${backup}/SHA256SUMS`);
+        assert.match(
+          await run(["restore", url, "--location", join(folder, "again")], 2),
+          /no complete backup/,
+        );
+      } finally {
+        await archive.close();
+      }
+    }));
+
+  it("need the URL of a container, and somebody who answers", async () => {
+    const account = "http://127.0.0.1:9/devstoreaccount1";
+    assert.match(await run(["backup", "--to", account], 2), /The URL must name a container/);
+    assert.match(await run(["backup", "--to", `${account}/backups`], 2), /Nothing serves at/);
+    assert.match(
+      await run(["backup", "--to", "AccountName=a"], 2),
+      /no AccountName with AccountKey/,
+    );
   });
 });
 

@@ -3,7 +3,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 
-/** A Table endpoint of one account, and the right to use it. */
+/** The services that commands move data of, and their ports on a development machine. */
+const PORTS = { table: 10002, blob: 10000 } as const;
+type MovedService = keyof typeof PORTS;
+
+/** An endpoint of one account, and the right to use it. */
 export interface TableEndpoint {
   /** Up to and with the account where the path names it; no trailing slash, no signature. */
   readonly url: string;
@@ -15,31 +19,36 @@ export interface TableEndpoint {
 
 /**
  * Reads an endpoint as people have it at hand: a connection string in any of its spellings, or the URL of an
- * account's tables, with a SAS or with its key in `AZURITE_ACCOUNTS` (the development account needs neither).
+ * account's tables or blobs, with a SAS or with its key in `AZURITE_ACCOUNTS` (the development account needs neither).
  * @throws Error that says what is missing and never repeats the text, which may contain a key.
  */
-export function parseTableEndpoint(text: string, environment: NodeJS.ProcessEnv): TableEndpoint {
+export function parseTableEndpoint(
+  text: string,
+  environment: NodeJS.ProcessEnv,
+  service: MovedService = "table",
+): TableEndpoint {
   const given = text.trim();
-  if (/^https?:\/\//i.test(given)) return endpointOfUrl(given, environment);
+  if (/^https?:\/\//i.test(given)) return endpointOfUrl(given, environment, service);
   const parts = connectionParts(given);
   if (parts.get("usedevelopmentstorage")?.toLowerCase() === "true") {
     const proxy = parts.get("developmentstorageproxyuri")?.replace(/\/+$/, "");
-    const host = proxy === undefined ? "http://127.0.0.1:10002" : `${proxy}:10002`;
+    const host = `${proxy ?? "http://127.0.0.1"}:${PORTS[service]}`;
     const { name, keys } = DEVELOPMENT_ACCOUNT;
     return { url: `${host}/${name}`, account: name, credential: { kind: "key", key: keys[0]! } };
   }
   const name = parts.get("accountname");
   const signature = parts.get("sharedaccesssignature")?.replace(/^\?/, "");
-  const endpoint = parts.get("tableendpoint")?.replace(/\/+$/, "");
+  const endpoint = parts.get(`${service}endpoint`)?.replace(/\/+$/, "");
   if (endpoint === undefined && name === undefined) {
     throw new Error(
-      "The connection string names no account: AccountName or TableEndpoint is expected, or UseDevelopmentStorage=true.",
+      `The connection string names no account: AccountName or ${endpointName(service)} is expected, or UseDevelopmentStorage=true.`,
     );
   }
   const protocol = parts.get("defaultendpointsprotocol") ?? "https";
   const suffix = parts.get("endpointsuffix") ?? "core.windows.net";
-  const url = endpoint ?? `${protocol}://${name}.table.${suffix}`;
-  if (!URL.canParse(url)) throw new Error("The TableEndpoint of the connection string is no URL.");
+  const url = endpoint ?? `${protocol}://${name}.${service}.${suffix}`;
+  if (!URL.canParse(url))
+    throw new Error(`The ${endpointName(service)} of the connection string is no URL.`);
   if (signature !== undefined) {
     return {
       url,
@@ -54,6 +63,10 @@ export function parseTableEndpoint(text: string, environment: NodeJS.ProcessEnv)
     );
   }
   return { url, account: name, credential: { kind: "key", key: Buffer.from(key, "base64") } };
+}
+
+function endpointName(service: MovedService): string {
+  return service === "table" ? "TableEndpoint" : "BlobEndpoint";
 }
 
 function connectionParts(text: string): ReadonlyMap<string, string> {
@@ -72,10 +85,14 @@ function connectionParts(text: string): ReadonlyMap<string, string> {
   return parts;
 }
 
-function endpointOfUrl(text: string, environment: NodeJS.ProcessEnv): TableEndpoint {
+function endpointOfUrl(
+  text: string,
+  environment: NodeJS.ProcessEnv,
+  service: MovedService,
+): TableEndpoint {
   if (!URL.canParse(text)) {
     throw new Error(
-      "The URL cannot be read; http://127.0.0.1:10002/devstoreaccount1 is an example.",
+      `The URL cannot be read; http://127.0.0.1:${PORTS[service]}/devstoreaccount1 is an example.`,
     );
   }
   const parsed = new URL(text);
@@ -93,7 +110,7 @@ function endpointOfUrl(text: string, environment: NodeJS.ProcessEnv): TableEndpo
       `There is no key for account "${account}": add the account to AZURITE_ACCOUNTS, or give a connection string or a URL with a SAS.`,
     );
   }
-  const isInHost = /\.table\./.test(parsed.hostname);
+  const isInHost = parsed.hostname.includes(`.${service}.`);
   const path = parsed.pathname.replace(/\/+$/, "");
   return {
     url: path === "" && !isInHost ? `${url}/${account}` : url,
@@ -104,7 +121,7 @@ function endpointOfUrl(text: string, environment: NodeJS.ProcessEnv): TableEndpo
 
 /** The account that a URL names, in its host or at the beginning of its path. */
 function accountIn(url: URL): string | undefined {
-  const inHost = /^([a-z0-9]+?)(?:-secondary)?\.table\./.exec(url.hostname)?.[1];
+  const inHost = /^([a-z0-9]+?)(?:-secondary)?\.(?:table|blob)\./.exec(url.hostname)?.[1];
   return inHost ?? (url.pathname.split("/")[1] || undefined);
 }
 
