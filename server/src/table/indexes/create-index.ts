@@ -31,8 +31,8 @@ export const createIndex: TableOperation<CreateIndexInput, CreateIndexOutput> = 
   async run({ indexes: { catalog, builder } }, { account, ...declared }) {
     const { created, kept } = await catalog.create(account, declared);
     if (created) {
-      // Two batches: one that builds, and one that finds nothing left.
-      for (let batches = 0; batches < 2; batches++) await builder.step(account, declared.name);
+      // The index of a small table is ready with the answer.
+      await builder.step(account, declared.name, 1000);
       builder.wake();
     }
     const now = await catalog.find(account, declared.name);
