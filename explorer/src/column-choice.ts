@@ -109,6 +109,12 @@ export class ColumnChoice {
     this.shapes.value = namedShapes(this.#counts);
   }
 
+  /** After rows were changed. */
+  learnAnew(rows: readonly Row[]): void {
+    this.#counts.clear();
+    this.learn(rows);
+  }
+
   /** The rows to show, of those that were read. */
   arrange(rows: readonly Row[]): readonly Row[] {
     const shape = this.shape.value;

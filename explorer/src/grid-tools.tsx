@@ -3,7 +3,16 @@ import { SCAN_BUDGET, type TableView } from "./table-view.ts";
 import { count, counted } from "./text.ts";
 
 /** Above the grid: shapes of the rows, the place in the key space, the columns. */
-export function GridTools({ view }: { view: TableView }) {
+export function GridTools({
+  view,
+  add,
+  changeAll,
+}: {
+  view: TableView;
+  /** Begins a new entity; undefined where nothing may be changed. */
+  add: (() => void) | undefined;
+  changeAll: () => void;
+}) {
   const { columns } = view;
   const shapes = columns.shapes.value;
   return (
@@ -26,6 +35,16 @@ export function GridTools({ view }: { view: TableView }) {
         </div>
       )}
       <span class="space" />
+      {add && (
+        <>
+          <button type="button" onClick={add}>
+            New <kbd>n</kbd>
+          </button>
+          <button type="button" onClick={changeAll}>
+            Change all…
+          </button>
+        </>
+      )}
       <Jump view={view} />
       <Columns view={view} />
     </div>
@@ -160,7 +179,17 @@ function Columns({ view }: { view: TableView }) {
 }
 
 /** Under the grid: what is shown, what was read, and whether that is everything. */
-export function GridFoot({ view }: { view: TableView }) {
+export function GridFoot({
+  view,
+  save,
+  undo,
+}: {
+  view: TableView;
+  save: () => void;
+  undo: () => void;
+}) {
+  const changes = view.edits.changes.value;
+  const partitions = new Set([...changes.values()].map(({ row }) => row.partitionKey)).size;
   const { read, returned, requests } = view.actual.value;
   const phase = view.phase.value;
   const { shape, sort } = view.columns;
@@ -183,6 +212,24 @@ export function GridFoot({ view }: { view: TableView }) {
         </span>
       )}
       <span class="space" />
+      <span role="status" class="quiet">
+        {view.notice.value}
+      </span>
+      {changes.size === 0 && view.edits.saves.value.length > 0 && (
+        <button type="button" onClick={undo}>
+          Undo the last save <kbd>Ctrl Z</kbd>
+        </button>
+      )}
+      {changes.size > 0 && (
+        <>
+          <span class="tag staged">
+            {count(changes.size)} staged in {counted(partitions, "partition")}
+          </span>
+          <button type="button" class="primary" onClick={save}>
+            Save… <kbd>Ctrl S</kbd>
+          </button>
+        </>
+      )}
       {(phase === "budget" || phase === "stopped" || phase === "more") && (
         <button type="button" onClick={() => view.goOn()}>
           {phase === "budget" ? `Go on, for ${count(SCAN_BUDGET)} more` : "Go on"}

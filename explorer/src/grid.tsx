@@ -3,9 +3,11 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { cellOf, KEYS } from "./column-choice.ts";
 import { copyText } from "./copy-text.ts";
 import type { Cell, Row } from "./entities.ts";
+import { toJson } from "./entity-json.ts";
 import { GridHead } from "./grid-head.tsx";
 import { columnsBetween, offsetsOf, rowsBetween } from "./grid-window.ts";
-import type { TableView } from "./table-view.ts";
+import { type Change, changeOf, idOf, isSameCell, withStaged } from "./staged.ts";
+import { CELL_MAX, type TableView } from "./table-view.ts";
 import { shortCount } from "./text.ts";
 
 export const ROW_HEIGHT = 28;
@@ -18,14 +20,30 @@ const READ_AHEAD = 60;
  * The rows that were read. Only what is seen is drawn: all rows have one height, so which ones those are is a division.
  * The grid is one stop of the Tab key; the arrow keys move a cell, which is named to assistive technology by its id.
  */
-export function Grid({ view, open }: { view: TableView; open: (row: Row) => void }) {
+export function Grid({
+  view,
+  open,
+  remove,
+}: {
+  view: TableView;
+  open: (row: Row) => void;
+  /** Stages the deletion of rows; undefined where nothing may be changed. */
+  remove: ((rows: readonly Row[]) => void) | undefined;
+}) {
   const scroller = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const left = useSignal(0);
   const size = useSignal({ width: 1000, height: 600 });
   const active = useSignal({ row: 0, column: 0 });
+  /** Rows that were chosen, by `idOf`. */
+  const chosen = useSignal<ReadonlySet<string>>(new Set());
+  /** Where choosing with Shift began. */
+  const anchor = useSignal(0);
   const { columns } = view;
-  const rows = useComputed(() => columns.arrange(view.rows.value));
+  const changes = view.edits.changes.value;
+  const rows = useComputed(() =>
+    withStaged(columns.arrange(view.rows.value), view.edits.changes.value),
+  );
   const names = columns.shown.value;
   const widths = names.map((name) => columns.widthOf(name));
   const offsets = offsetsOf(widths);
@@ -50,7 +68,8 @@ export function Grid({ view, open }: { view: TableView; open: (row: Row) => void
   useLayoutEffect(() => {
     scroller.current!.scrollTop = 0;
     active.value = { row: 0, column: 0 };
-  }, [view.ranFilter.value, active]);
+    chosen.value = new Set();
+  }, [view.ranFilter.value, active, chosen]);
   useEffect(() => {
     if (view.phase.value === "more" && seen.to + READ_AHEAD >= rows.value.length) view.goOn();
   }, [seen.to, rows.value.length, view.phase.value, view]);
@@ -71,6 +90,10 @@ export function Grid({ view, open }: { view: TableView; open: (row: Row) => void
     if (from - frozen < element.scrollLeft) element.scrollLeft = from - frozen;
     else if (to > element.scrollLeft + size.value.width) element.scrollLeft = to - size.value.width;
   };
+  const choose = (from: number, to: number) => {
+    const range = rows.value.slice(Math.min(from, to), Math.max(from, to) + 1);
+    chosen.value = new Set(range.map(idOf));
+  };
   const onKeyDown = (event: KeyboardEvent) => {
     const { row, column } = active.value;
     const isControl = event.ctrlKey || event.metaKey;
@@ -88,11 +111,28 @@ export function Grid({ view, open }: { view: TableView; open: (row: Row) => void
     };
     const step = steps[event.key];
     const current = rows.value[row];
-    if (step) move(...step);
-    else if (event.key === "Enter" && current && !isControl) open(current);
-    else if (event.key === "c" && isControl && current && String(getSelection()) === "")
-      copyText(cellOf(current, names[column]!)?.text ?? "");
-    else return;
+    if (step) {
+      move(...step);
+      if (event.shiftKey && row !== active.value.row) choose(anchor.value, active.value.row);
+      else anchor.value = active.value.row;
+    } else if ((event.key === "Enter" || event.key === "F2") && current && !isControl)
+      open(current);
+    else if (event.key === " " && current) {
+      anchor.value = row;
+      const next = new Set(chosen.value);
+      if (!next.delete(idOf(current))) next.add(idOf(current));
+      chosen.value = next;
+    } else if (event.key === "Delete" && current && remove) {
+      const some = rows.value.filter((each) => chosen.value.has(idOf(each)));
+      remove(some.length > 0 ? some : [current]);
+      chosen.value = new Set();
+    } else if (event.key === "Escape" && chosen.value.size > 0) chosen.value = new Set();
+    else if (event.key === "c" && isControl && current && String(getSelection()) === "") {
+      const some = rows.value.filter((each) => chosen.value.has(idOf(each)));
+      copyText(
+        some.length > 0 ? some.map(toJson).join("") : (cellOf(current, names[column]!)?.text ?? ""),
+      );
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   };
@@ -110,6 +150,7 @@ export function Grid({ view, open }: { view: TableView; open: (row: Row) => void
       aria-label={`Entities of ${view.table}`}
       aria-rowcount={view.phase.value === "end" ? rows.value.length + 1 : -1}
       aria-colcount={names.length}
+      aria-multiselectable="true"
       aria-activedescendant={
         isDrawn && isColumnDrawn ? cellId(active.value.row, active.value.column) : undefined
       }
@@ -135,6 +176,8 @@ export function Grid({ view, open }: { view: TableView; open: (row: Row) => void
             across={across}
             gap={offsets[across.from]! - frozen}
             column={active.value.row === seen.from + i ? active.value.column : -1}
+            isChosen={chosen.value.size > 0 && chosen.value.has(idOf(row))}
+            change={changeOf(row, changes)}
             choose={(column) => {
               active.value = { row: seen.from + i, column };
             }}
@@ -161,11 +204,16 @@ interface RowProps {
   readonly gap: number;
   /** The active one, if it is in this row; else -1. */
   readonly column: number;
+  readonly isChosen: boolean;
+  /** What is staged for it. */
+  readonly change: Change | undefined;
   readonly choose: (column: number) => void;
   readonly open: (row: Row) => void;
 }
 
-function GridRow({ index, row, names, widths, across, gap, column, choose, open }: RowProps) {
+function GridRow(props: RowProps) {
+  const { index, row, names, widths, across, gap, column, isChosen, change, choose, open } = props;
+  const base = change?.kind === "update" ? change.base?.row : undefined;
   const draw = (i: number) => {
     const name = names[i]!;
     const cell = cellOf(row, name);
@@ -177,10 +225,11 @@ function GridRow({ index, row, names, widths, across, gap, column, choose, open 
         role="gridcell"
         aria-colindex={i + 1}
         aria-selected={i === column}
-        class={`cell ${isKey ? `key key-${i}` : ""} ${cell ? classOf(cell) : "absent"}`}
+        class={`cell ${isKey ? `key key-${i}` : ""} ${cell ? classOf(cell) : "absent"} ${base && !isKey && name !== "Timestamp" && !isSameCell(base.cells.get(name), cell) ? "changed" : ""}`}
         style={{ width: `${widths[i]}px`, ...(i === 1 && { left: `${widths[0]}px` }) }}
         onClick={() => choose(i)}
       >
+        {i === 0 && change && <Mark kind={change.kind} />}
         {cell ? <Value cell={cell} /> : "—"}
       </div>
     );
@@ -190,7 +239,8 @@ function GridRow({ index, row, names, widths, across, gap, column, choose, open 
     <div
       role="row"
       aria-rowindex={index + 2}
-      class={index % 2 === 1 ? "row odd" : "row"}
+      aria-selected={isChosen}
+      class={`row ${index % 2 === 1 ? "odd" : ""} ${isChosen ? "chosen" : ""} ${change ? `staged-${change.kind}` : ""}`}
       style={{ top: `${index * ROW_HEIGHT}px` }}
       onDblClick={() => open(row)}
     >
@@ -198,6 +248,22 @@ function GridRow({ index, row, names, widths, across, gap, column, choose, open 
       {gap > 0 && <div class="gap" style={{ width: `${gap}px` }} />}
       {drawn}
     </div>
+  );
+}
+
+const MARKS = {
+  insert: ["+", "new, not saved"],
+  update: ["•", "changed, not saved"],
+  delete: ["−", "to be deleted, not saved"],
+} as const;
+
+function Mark({ kind }: { kind: Change["kind"] }) {
+  const [sign, words] = MARKS[kind];
+  return (
+    <span class="row-mark" title={words}>
+      <span aria-hidden="true">{sign}</span>
+      <span class="hidden">{words}</span>
+    </span>
   );
 }
 
@@ -217,11 +283,12 @@ function Value({ cell: { type, text, length } }: { cell: Cell }) {
         <sup title="Int64">64</sup>
       </>
     );
-  if (length === undefined) return <bdi>{text}</bdi>;
+  const whole = length ?? text.length;
+  if (whole <= CELL_MAX) return <bdi>{text}</bdi>;
   return (
     <>
-      <span class="size">{shortCount(length)}</span>
-      <bdi>{text}…</bdi>
+      <span class="size">{shortCount(whole)}</span>
+      <bdi>{text.slice(0, CELL_MAX)}…</bdi>
     </>
   );
 }

@@ -94,7 +94,6 @@ export function HeatPicture(props: PictureProps) {
         role="application"
         aria-roledescription="heat map"
         aria-label={`Load of ${heat.rows.length} rows of keys from ${clockTime(heat.from)}. Arrows move, Shift and arrows select, Enter zooms in, 0 shows the whole map.`}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keys move in it.
         tabIndex={0}
         style={{ height: `${height}px` }}
         onKeyDown={move}

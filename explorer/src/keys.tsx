@@ -13,8 +13,13 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["← ↑ → ↓", "move in the grid"],
   ["Home, End", "first and last column; with Ctrl, first and last row"],
   ["Page Up, Page Down", "a screen of rows"],
-  ["Enter", "open the entity"],
-  ["Ctrl C", "copy the cell"],
+  ["Enter, F2", "open the entity, to edit it"],
+  ["Space", "choose the row; Shift with ↑ ↓ chooses more"],
+  ["Delete", "stage the deletion of the chosen rows"],
+  ["n", "a new entity"],
+  ["Ctrl S", "save what is staged: shows what will be sent"],
+  ["Ctrl Z", "take the last staged change back, or undo the last save"],
+  ["Ctrl C", "copy the cell, or the chosen rows as JSON"],
   ["g t", "go to the tables"],
   ["g h", "go to the heat map"],
   ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
@@ -52,6 +57,15 @@ export function listenForKeys(): () => void {
       // An open list or dialog takes the key first.
       if (event.defaultPrevented) return;
       commands.get(isRun ? "run" : "stop")?.();
+      return;
+    }
+    if ((event.ctrlKey || event.metaKey) && !event.altKey) {
+      // In a field, Ctrl Z takes back what was typed.
+      const name = key === "s" ? "save" : key === "z" && !writes ? "undo" : "";
+      const command = commands.get(name);
+      if (!command || event.defaultPrevented) return;
+      event.preventDefault();
+      if (!document.querySelector("dialog[open]")) command();
       return;
     }
     if (writes || event.ctrlKey || event.metaKey || event.altKey) return;

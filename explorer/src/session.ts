@@ -112,11 +112,25 @@ export async function wire(request: WireRequest): Promise<Response> {
  * What the server watched of the account: see `server/src/explorer/explorer-insight.ts`.
  * @throws ServerError for every answer but a success
  */
-export async function insight(name: "heat" | "activity" | "recordings"): Promise<Response> {
+export function insight(name: "heat" | "activity" | "recordings"): Promise<Response> {
+  return askOwn(`insight/${name}`, {});
+}
+
+/**
+ * A slice of a change in bulk: see `server/src/explorer/bulk.ts`.
+ * @throws ServerError for every answer but a success
+ */
+export async function bulkSlice(request: object): Promise<unknown> {
+  const answer = await askOwn("bulk", { method: "POST", body: JSON.stringify(request) });
+  return answer.json();
+}
+
+/** Asks the explorer itself, in the name of the session. */
+async function askOwn(path: string, init: RequestInit): Promise<Response> {
   const known = session.value;
   if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
   const headers = { Authorization: `Bearer ${known.token}` };
-  const answer = await ask(`api/v1/insight/${name}`, { headers });
+  const answer = await ask(`api/v1/${path}`, { ...init, headers });
   if (answer.ok) return answer;
   const error = errorIn(answer.status, await answer.text());
   if (error.status === 401 && session.value === known) logOut(error.message);

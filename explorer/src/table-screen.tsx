@@ -10,12 +10,35 @@ import { GridFoot, GridTools } from "./grid-tools.tsx";
 import { useCommand } from "./keys.tsx";
 import { PlanLine } from "./plan-line.tsx";
 import { replace, route } from "./route.ts";
+import { ServerError, session } from "./session.ts";
+import { type Changes, hasStaged, idOfDrawn } from "./staged.ts";
 import { TableView } from "./table-view.ts";
 import { age, bytes, count, counted } from "./text.ts";
+import { useLater } from "./use-later.ts";
+
+const loadEditing = () => import("./editing/editing.ts");
+
+interface Opened {
+  /** Of what is staged for it, now or later. */
+  readonly id: string;
+  readonly row: Row;
+}
 
 export function TableScreen({ table }: { table: string }) {
   const view = useMemo(() => new TableView(table, route.peek().filter), [table]);
-  const opened = useSignal<Row | undefined>(undefined);
+  const opened = useSignal<Opened | undefined>(undefined);
+  const dialog = useSignal<"save" | "undo" | "bulk" | undefined>(undefined);
+  const refused = useSignal<ServerError | undefined>(undefined);
+  const { edits } = view;
+  const { isReadOnly, permissions = "aud" } = session.value!;
+  const mayEdit = !isReadOnly && /[audw]/.test(permissions);
+  useEffect(() => {
+    const warn = (event: BeforeUnloadEvent) => {
+      if (hasStaged()) event.preventDefault();
+    };
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, []);
   useEffect(() => {
     view.open();
     return () => view.close();
@@ -42,6 +65,33 @@ export function TableScreen({ table }: { table: string }) {
     if (opened.value) opened.value = undefined;
     else view.stop();
   });
+  const save = () => {
+    if (edits.changes.value.size > 0) dialog.value = "save";
+  };
+  const undo = () => {
+    if (edits.changes.value.size > 0) edits.unstageLast();
+    else if (edits.saves.value.length > 0) dialog.value = "undo";
+  };
+  const add = () => {
+    const like = view.rows.value[0];
+    const row = { partitionKey: like?.partitionKey ?? "", rowKey: "", cells: new Map() };
+    opened.value = { id: edits.stageInsert(row), row };
+  };
+  const remove = async (rows: readonly Row[]) => {
+    const known: Changes = edits.changes.value;
+    const saved = rows.filter((row) => known.get(idOfDrawn(row, known))?.kind !== "insert");
+    for (const row of rows) if (!saved.includes(row)) edits.stage(idOfDrawn(row, known), undefined);
+    try {
+      await (await loadEditing()).stageDeletes(table, edits, saved);
+      refused.value = undefined;
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      refused.value = error;
+    }
+  };
+  useCommand("save", save);
+  useCommand("undo", undo);
+  useCommand("key n", () => mayEdit && add());
   return (
     <div class="table-screen">
       <TableHead view={view} />
@@ -50,26 +100,108 @@ export function TableScreen({ table }: { table: string }) {
       {explains && <ExplainPanel view={view} />}
       <div class="results">
         <div class="rows">
-          <GridTools view={view} />
+          <GridTools
+            view={view}
+            add={mayEdit ? add : undefined}
+            changeAll={() => {
+              dialog.value = "bulk";
+            }}
+          />
+          {refused.value && <Failure error={refused.value} />}
           <Results
             view={view}
             open={(row) => {
-              opened.value = row;
+              opened.value = { id: idOfDrawn(row, edits.changes.value), row };
             }}
+            remove={mayEdit ? remove : undefined}
           />
-          <GridFoot view={view} />
+          <GridFoot view={view} save={save} undo={undo} />
         </div>
-        {opened.value && (
+        {opened.value && !mayEdit && (
           <EntityPane
             table={table}
-            row={opened.value}
+            row={opened.value.row}
             close={() => {
               opened.value = undefined;
             }}
           />
         )}
+        {opened.value && mayEdit && (
+          <Editor
+            key={opened.value.id}
+            view={view}
+            opened={opened.value}
+            open={(next) => {
+              opened.value = next;
+            }}
+          />
+        )}
       </div>
+      {dialog.value && (
+        <EditDialog
+          view={view}
+          which={dialog.value}
+          open={(next) => {
+            opened.value = next;
+          }}
+          close={() => {
+            dialog.value = undefined;
+          }}
+        />
+      )}
     </div>
+  );
+}
+
+function Editor({
+  view,
+  opened,
+  open,
+}: {
+  view: TableView;
+  opened: Opened;
+  open: (next: Opened | undefined) => void;
+}) {
+  const { loaded, failure } = useLater(loadEditing);
+  if (!loaded)
+    return (
+      <aside class="entity" aria-label="Entity">
+        <p class="quiet">{failure || "Loading…"}</p>
+      </aside>
+    );
+  return (
+    <loaded.EntityEditor
+      table={view.table}
+      edits={view.edits}
+      id={opened.id}
+      row={opened.row}
+      close={() => open(undefined)}
+      open={(id, row) => open({ id, row })}
+    />
+  );
+}
+
+function EditDialog({
+  view,
+  which,
+  open,
+  close,
+}: {
+  view: TableView;
+  which: "save" | "undo" | "bulk";
+  open: (next: Opened) => void;
+  close: () => void;
+}) {
+  const { loaded, failure } = useLater(loadEditing);
+  if (!loaded) return <p role="status">{failure || "Loading…"}</p>;
+  if (which === "bulk") return <loaded.BulkDialog view={view} close={close} />;
+  return (
+    <loaded.SaveDialog
+      view={view}
+      mode={which}
+      close={close}
+      open={(id, { row }) => open({ id, row })}
+    />
   );
 }
 
@@ -111,15 +243,24 @@ function Counted({ at }: { at: number }) {
   return <>(counted {age(at, now.value)})</>;
 }
 
-function Results({ view, open }: { view: TableView; open: (row: Row) => void }) {
+function Results({
+  view,
+  open,
+  remove,
+}: {
+  view: TableView;
+  open: (row: Row) => void;
+  remove: ((rows: readonly Row[]) => void) | undefined;
+}) {
   const phase = view.phase.value;
   const failure = view.failure.value;
   const { read } = view.actual.value;
-  if (view.rows.value.length > 0) {
+  const adds = [...view.edits.changes.value.values()].some(({ kind }) => kind === "insert");
+  if (view.rows.value.length > 0 || adds) {
     return (
       <>
         {failure && <Failure error={failure} again={() => view.goOn()} />}
-        <Grid view={view} open={open} />
+        <Grid view={view} open={open} remove={remove} />
       </>
     );
   }

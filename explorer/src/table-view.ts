@@ -10,9 +10,10 @@ import {
   type TableSketch,
 } from "@rowhouse/server/query/table-sketch";
 import { ColumnChoice } from "./column-choice.ts";
-import { parseEntities, type Row } from "./entities.ts";
+import { type Cell, parseEntities, type Row } from "./entities.ts";
 import { type ParsedFilter, readFilter } from "./filter-text.ts";
-import { ServerError, wire } from "./session.ts";
+import { ServerError, session, wire } from "./session.ts";
+import { type Change, editsOf, type TableEdits } from "./staged.ts";
 import { readIndexes, readSketch } from "./table-facts.ts";
 
 /** A query that reads more than this after a scan was asked for stops, and says so. */
@@ -23,7 +24,7 @@ const ASKS_FROM = 1000;
 const READ_PER_REQUEST = 10_000;
 const FIRST_ROWS = 200;
 const ROWS_PER_REQUEST = 1000;
-const CELL_MAX = 256;
+export const CELL_MAX = 256;
 /** A browser cannot scroll over more. */
 export const ROWS_MAX = 500_000;
 
@@ -61,6 +62,9 @@ export class TableView {
   /** Why there is no sketch. */
   readonly sketchFailure = signal("");
   readonly indexes = signal<readonly IndexDefinition[]>([]);
+  readonly edits: TableEdits;
+  /** What was just done, for the foot of the grid. */
+  readonly notice = signal("");
 
   readonly parsed: ReadonlySignal<ParsedFilter>;
   /** Undefined while the filter cannot be read. */
@@ -85,6 +89,7 @@ export class TableView {
     this.table = table;
     this.filter = signal(filter);
     this.columns = new ColumnChoice(table);
+    this.edits = editsOf(session.value?.account ?? "", table);
     this.parsed = computed(() => readFilter(this.filter.value));
     this.plan = computed(() => {
       const { tree, problem } = this.parsed.value;
@@ -142,6 +147,7 @@ export class TableView {
       this.actual.value = NOTHING;
       this.failure.value = undefined;
       this.ranFilter.value = this.filter.value;
+      this.notice.value = "";
       this.columns.clearRowChoices();
       this.phase.value = isScan && !isConfirmed ? "asks" : "running";
     });
@@ -164,6 +170,27 @@ export class TableView {
     if (this.phase.value !== "running") return;
     this.#abort.abort();
     this.phase.value = "stopped";
+  }
+
+  /** Shows what was saved, where its rows are among those that were read: nothing is read again. */
+  takeSaved(saved: readonly (Change & { readonly etag: string | undefined })[]): void {
+    const rows = [...this.rows.value];
+    for (const { kind, row, base, etag } of saved) {
+      const at = firstNotBefore(rows, row);
+      const isThere = rows[at] !== undefined && isSameKey(rows[at], row);
+      if (kind === "delete") {
+        if (isThere) rows.splice(at, 1);
+        continue;
+      }
+      const cells = new Map<string, Cell>(row.cells);
+      const [, time] = /datetime'(.*)'/.exec(decodeURIComponent(etag ?? "")) ?? [];
+      if (time !== undefined) cells.set("Timestamp", { type: "Edm.DateTime", text: time });
+      const isRead = at < rows.length || this.phase.value === "end";
+      if (isThere) rows[at] = { ...row, cells };
+      else if (base === undefined && isRead) rows.splice(at, 0, { ...row, cells });
+    }
+    this.columns.learnAnew(rows);
+    this.rows.value = rows;
   }
 
   /** Until a page of rows is there, nothing is left, or the budget is used up. */
@@ -259,7 +286,16 @@ function nextOf(headers: Headers): Readonly<Record<string, string>> | undefined 
   return { NextPartitionKey: partition, ...(row !== null && { NextRowKey: row }) };
 }
 
-/** Key order: what the rows are in before they are sorted. */
-export function isSameKey(a: KeyPosition, b: KeyPosition): boolean {
+/** The index of the first row that is not before these keys; rows are in key order. */
+function firstNotBefore(rows: readonly Row[], { partitionKey, rowKey }: KeyPosition): number {
+  const at = rows.findIndex(
+    (row) =>
+      row.partitionKey > partitionKey ||
+      (row.partitionKey === partitionKey && row.rowKey >= rowKey),
+  );
+  return at < 0 ? rows.length : at;
+}
+
+function isSameKey(a: KeyPosition, b: KeyPosition): boolean {
   return a.partitionKey === b.partitionKey && a.rowKey === b.rowKey;
 }

@@ -2,6 +2,7 @@ import { type Signal, signal, useSignal } from "@preact/signals";
 import type { TableSketch } from "@rowhouse/server/query/table-sketch";
 import type { TargetedEvent } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { workInBulk } from "./bulk.ts";
 import { Failure } from "./failure.tsx";
 import { addressOf } from "./route-text.ts";
 import { ServerError, session } from "./session.ts";
@@ -49,7 +50,7 @@ class TableCounts {
 export function TablesScreen({ tables }: { tables: TableNames }) {
   const counts = useMemo(() => new TableCounts(), []);
   const chosen = useSignal<ReadonlySet<string>>(new Set());
-  const deletes = useSignal(false);
+  const asks = useSignal<"delete" | "truncate" | undefined>(undefined);
   const names = tables.names.value;
   useEffect(() => () => counts.close(), [counts]);
   useEffect(() => {
@@ -73,15 +74,26 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
         <span class="quiet">{names && `${count(names.length)} in ${session.value!.account}`}</span>
         <span class="space" />
         {chosen.value.size > 0 && (
-          <button
-            type="button"
-            class="danger"
-            onClick={() => {
-              deletes.value = true;
-            }}
-          >
-            Delete {chosen.value.size}…
-          </button>
+          <>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => {
+                asks.value = "truncate";
+              }}
+            >
+              Empty {chosen.value.size}…
+            </button>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => {
+                asks.value = "delete";
+              }}
+            >
+              Delete {chosen.value.size}…
+            </button>
+          </>
         )}
         <button type="button" onClick={refresh}>
           Refresh
@@ -136,14 +148,16 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
         </table>
       )}
       {!isReadOnly && kind === "key" && <NewTable tables={tables} />}
-      {deletes.value && (
-        <DeleteTables
+      {asks.value && (
+        <ConfirmTables
+          action={asks.value}
           names={[...chosen.value].sort()}
           close={() => {
-            deletes.value = false;
+            asks.value = undefined;
           }}
           done={async () => {
             chosen.value = new Set();
+            counts.forget();
             await tables.refresh();
           }}
         />
@@ -243,12 +257,14 @@ function NewTable({ tables }: { tables: TableNames }) {
   );
 }
 
-/** Deletes after the name was typed: with several tables, their number. */
-function DeleteTables({
+/** Deletes or empties tables after the name was typed: of several, their number. */
+function ConfirmTables({
+  action,
   names,
   close,
   done,
 }: {
+  action: "delete" | "truncate";
   names: readonly string[];
   close: () => void;
   done: () => Promise<void>;
@@ -258,32 +274,55 @@ function DeleteTables({
   const failure = useSignal<ServerError | undefined>(undefined);
   useEffect(() => dialog.current?.showModal(), []);
   const { account } = session.value!;
+  const verb = action === "delete" ? "Delete" : "Empty";
+  const state = useSignal("");
+  const abort = useRef(new AbortController());
+  useEffect(() => () => abort.current.abort(), []);
   const wanted = names.length === 1 ? names[0]! : `${names.length} tables`;
   const remove = async (event: Event) => {
     event.preventDefault();
     try {
-      for (const name of names) await deleteTable(name);
+      state.value = "Working…";
+      for (const table of names) {
+        if (action === "delete") await deleteTable(table);
+        else
+          await workInBulk(
+            { table, filter: "", merge: undefined, isDryRun: false },
+            ({ changed }) => {
+              state.value = `${table}: ${count(changed)} entities deleted`;
+            },
+            abort.current.signal,
+          );
+      }
       dialog.current?.close();
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;
       failure.value = error;
     }
+    state.value = "";
     await done();
   };
   return (
     <dialog ref={dialog} aria-labelledby="delete-title" onClose={close}>
       <h2 id="delete-title">
-        Delete {wanted} of {account}?
+        {verb} {wanted} of {account}?
       </h2>
-      <p>With all their entities, at {location.host}. This cannot be undone.</p>
-      <ul class="names">
+      <p>
+        {action === "delete"
+          ? "With all entities"
+          : "All entities are deleted, those that somebody changes meanwhile excepted; tables, access policies and indexes stay"}
+        , at {location.host}. This cannot be undone.
+      </p>
+      <ul class="names" aria-label="Tables" tabIndex={0}>
         {names.map((name) => (
           <li key={name}>{name}</li>
         ))}
       </ul>
       <form onSubmit={remove}>
         <label>
-          Type <strong>{wanted}</strong> to confirm
+          <span>
+            Type <strong>{wanted}</strong> to confirm
+          </span>
           <input
             value={typed.value}
             spellcheck={false}
@@ -294,12 +333,19 @@ function DeleteTables({
           />
         </label>
         {failure.value && <Failure error={failure.value} />}
+        <p role="status" class="quiet">
+          {state.value}
+        </p>
         <div class="buttons">
           <button type="button" onClick={() => dialog.current?.close()}>
-            Keep
+            {state.value === "" ? "Keep" : "Stop"}
           </button>
-          <button type="submit" class="danger" disabled={typed.value !== wanted}>
-            Delete
+          <button
+            type="submit"
+            class="danger"
+            disabled={typed.value !== wanted || state.value !== ""}
+          >
+            {verb}
           </button>
         </div>
       </form>

@@ -38,7 +38,7 @@ describe("A change set as a client sends it", () => {
     const written = { kind: "written", etag: `W/"datetime'1'"` } as const;
     const parts = [written, { kind: "deleted" } as const, written];
     const answer = printBatchResponse({ kind: "changeset", parts }, IDS);
-    assert.deepEqual(readChangesetAnswer(new TextDecoder().decode(answer)), {
+    assert.deepEqual(readChangesetAnswer(new TextDecoder().decode(answer), 3), {
       kind: "done",
       etags: [written.etag, undefined, written.etag],
     });
@@ -57,9 +57,12 @@ describe("A change set as a client sends it", () => {
       content,
     } as const;
     const answer = printBatchResponse({ kind: "changeset", parts: [part] }, IDS);
-    assert.deepEqual(readChangesetAnswer(new TextDecoder().decode(answer)), {
+    assert.deepEqual(readChangesetAnswer(new TextDecoder().decode(answer), 3), {
       ...{ kind: "refused", status: 412, code: "UpdateConditionNotSatisfied", index: 7 },
       message: "The update condition was not satisfied.",
     });
+    const alone = new TextDecoder().decode(answer).replace("7:The", "The");
+    const read = readChangesetAnswer(alone, 1);
+    assert.equal(read.kind === "refused" && read.index, 0);
   });
 });

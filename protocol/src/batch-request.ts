@@ -62,20 +62,23 @@ export function printChangeset(operations: readonly ChangesetOperation[], id: st
   ].join("\r\n");
 }
 
-/** Reads the body of the answer, whose status was 202. */
-export function readChangesetAnswer(text: string): ChangesetAnswer {
+/**
+ * Reads the body of the answer, whose status was 202.
+ * @param operations how many were sent: the service does not name the one that was wrong where there was no other
+ */
+export function readChangesetAnswer(text: string, operations: number): ChangesetAnswer {
   const parts = text.split(/^--changesetresponse_/m).slice(1);
   const etags: (string | undefined)[] = [];
   for (const part of parts) {
     const status = Number(/^HTTP\/1\.1 (\d{3})/m.exec(part)?.[1] ?? 0);
     if (status === 0) continue;
-    if (status >= 300) return refusalIn(status, part);
+    if (status >= 300) return refusalIn(status, part, operations);
     etags.push(/^ETag: *(.*?)\r?$/im.exec(part)?.[1]);
   }
   return { kind: "done", etags };
 }
 
-function refusalIn(status: number, part: string): ChangesetAnswer {
+function refusalIn(status: number, part: string, operations: number): ChangesetAnswer {
   const [json = "{}"] = /\{.*\}/s.exec(part) ?? [];
   const { "odata.error": error } = JSON.parse(json) as {
     "odata.error"?: { code?: string; message?: { value?: string } };
@@ -83,5 +86,6 @@ function refusalIn(status: number, part: string): ChangesetAnswer {
   const [first = ""] = (error?.message?.value ?? "").split("\n");
   const [, index, message = first] = /^(\d+):(.*)$/s.exec(first) ?? [];
   const refused = { kind: "refused", status, code: error?.code ?? `HTTP ${status}` } as const;
-  return { ...refused, message, index: index === undefined ? undefined : Number(index) };
+  const alone = operations === 1 ? 0 : undefined;
+  return { ...refused, message, index: index === undefined ? alone : Number(index) };
 }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 
 /** Debian's chromium, or another that `CHROMIUM` names. */
@@ -40,6 +41,14 @@ export async function openPage(
       faults.push(message.text());
   });
   return { page, faults };
+}
+
+/** With `SCREENSHOTS=1` the manual's pictures are taken again. */
+export const takesScreenshots = process.env.SCREENSHOTS === "1";
+
+export async function screenshot(page: Page, name: string): Promise<void> {
+  const path = fileURLToPath(new URL(`../../docs/manual/${name}.png`, import.meta.url));
+  await page.screenshot({ path });
 }
 
 /** What keeps people from using the screen as it is: one line for each kind, with the first element. */

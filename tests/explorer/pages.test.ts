@@ -1,24 +1,26 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { TableClient, type TransactionAction } from "@azure/data-tables";
 import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
-import { seededRandom } from "../support/seeded-random.ts";
-import { type Movie, makeUpMovies, readMovies } from "../wire/movies.ts";
 import { accountSas } from "../wire/storage-sas.ts";
-import { CHROMIUM, hasBrowser, openBrowser, openPage, violationsOf } from "./browser.ts";
+import {
+  CHROMIUM,
+  hasBrowser,
+  openBrowser,
+  openPage,
+  screenshot,
+  takesScreenshots,
+  violationsOf,
+} from "./browser.ts";
+import { clientOf, type Films, loadFilms } from "./films.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const REAL = join(root, "../shared/data/movies");
 const ACCOUNT = "devstoreaccount1";
-
-/** With `SCREENSHOTS=1` the manual's pictures are taken again. */
-const takesScreenshots = process.env.SCREENSHOTS === "1";
 
 execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
 
@@ -29,6 +31,9 @@ describe("The files of the explorer", () => {
       [...names].reduce((sum, name) => sum + assets.get(name)!.gzip.length, 0);
     assert.ok(bytesOf(first) <= 60_000, `${bytesOf(first)} bytes`);
     assert.ok(bytesOf(assets.keys()) <= 260_000, `${bytesOf(assets.keys())} bytes`);
+    // Editing is no part of what is loaded at first.
+    assert.ok([...assets.keys()].some((name) => /^editing-.*js$/.test(name)));
+    assert.ok(first.every((name) => !name.startsWith("editing-")));
   });
 });
 
@@ -43,8 +48,7 @@ function flows() {
   let server: RowhouseProcess;
   let browser: Browser;
   let link: string;
-  /** How many films there are, and of 1984. */
-  let films: { readonly all: number; readonly of1984: number; readonly title: string };
+  let films: Films;
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
@@ -227,7 +231,9 @@ function flows() {
     const cells = await page.getByRole("gridcell").count();
     assert.ok(cells < 1000, `${cells} cells are drawn`);
     await page.keyboard.press("Enter");
-    await page.getByRole("button", { name: "show all 32,000" }).first().waitFor();
+    await page.getByLabel("Value of p239").waitFor();
+    const long = page.getByLabel("Value of long", { exact: true });
+    assert.equal((await long.inputValue()).length, 32_000);
     assert.deepEqual(await violationsOf(page), []);
     assert.deepEqual(faults, []);
   });
@@ -246,7 +252,7 @@ function flows() {
     );
     await page.getByRole("gridcell").first().waitFor();
     assert.equal(await isWhole(), true);
-    const last = page.locator(".grid-foot [role=status]");
+    const last = page.locator(".grid-foot [role=status]").first();
     await last.scrollIntoViewIfNeeded();
     const { y, height } = (await last.boundingBox())!;
     assert.ok(y >= 0 && y + height <= 380, `the foot is at ${y}`);
@@ -297,47 +303,8 @@ async function status(page: Page, text: string): Promise<void> {
   await page.locator(".grid-foot [role=status]", { hasText: text }).waitFor();
 }
 
-async function screenshot(page: Page, name: string): Promise<void> {
-  await page.screenshot({ path: join(root, `docs/manual/${name}.png`) });
-}
-
-async function loadFilms(connection: string) {
-  const movies = existsSync(REAL) ? readMovies(REAL) : makeUpMovies(2400, seededRandom(7));
-  const table = client(connection, "Films");
-  await table.createTable();
-  const years = new Map<string, Map<string, Movie>>();
-  for (const movie of movies) {
-    const year = years.get(String(movie.year)) ?? new Map<string, Movie>();
-    years.set(String(movie.year), year.set(movie.title.replace(/[/\\#?%]/g, "_"), movie));
-  }
-  for (const [partitionKey, all] of years) {
-    const actions = [...all].map(
-      ([rowKey, { title, year, cast, genres }]): TransactionAction => [
-        "upsert",
-        {
-          ...{
-            partitionKey,
-            rowKey,
-            title,
-            year,
-            cast: cast.join(", "),
-            genres: genres.join(", "),
-          },
-          ...(cast.length > 3 && { castSize: cast.length }),
-        },
-      ],
-    );
-    while (actions.length > 0) await table.submitTransaction(actions.splice(0, 100));
-  }
-  const titles = [...years.values()].flatMap((year) =>
-    [...year.values()].map(({ title }) => title),
-  );
-  const title = titles.find((each) => titles.indexOf(each) === titles.lastIndexOf(each))!;
-  return { all: titles.length, of1984: years.get("1984")!.size, title };
-}
-
 async function loadHostile(connection: string): Promise<void> {
-  const table = client(connection, "Hostile");
+  const table = clientOf(connection, "Hostile");
   await table.createTable();
   const many = Object.fromEntries(Array.from({ length: 240 }, (_, i) => [`p${i}`, `<b>${i}</b>`]));
   const keys = [
@@ -356,8 +323,4 @@ async function loadHostile(connection: string): Promise<void> {
       n: i,
       ...many,
     });
-}
-
-function client(connection: string, name: string): TableClient {
-  return TableClient.fromConnectionString(connection, name, { allowInsecureConnection: true });
 }

@@ -221,7 +221,7 @@ async function writeGroup(
     const leftAlone = group.length - left.length;
     if (answer.status !== 202)
       return { changed: 0, leftAlone, failure: failureIn(answer.status, text) };
-    const done = readChangesetAnswer(text);
+    const done = readChangesetAnswer(text, left.length);
     if (done.kind === "done") return { changed: left.length, leftAlone };
     const { status, code, message, index } = done;
     const isOther = (status === 412 || status === 404) && code !== "TableNotFound";
