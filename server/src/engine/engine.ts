@@ -125,6 +125,8 @@ export interface Supports {
    * costs as much as a check.
    */
   readonly freePremises: boolean;
+  /** Whether a loose premise is read in the round trip of its write, so that it need not be read before. */
+  readonly loosePremises: boolean;
 }
 
 /** Values that an older release wrote have no checksums: they are written again as they are, version included. */
@@ -238,6 +240,11 @@ export interface Check {
 export interface Premise {
   readonly key: Key;
   readonly version: number;
+  /**
+   * It is enough that it held at one moment of the call, because whoever changes that key reckons with writes that
+   * saw it as it was. An engine may then report the premise where a check did not hold.
+   */
+  readonly isLoose?: true;
 }
 
 export interface Put {

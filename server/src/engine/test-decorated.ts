@@ -24,4 +24,5 @@ export const NOTHING_OPTIONAL: Supports = {
   sharing: false,
   sealing: false,
   freePremises: false,
+  loosePremises: false,
 };

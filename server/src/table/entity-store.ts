@@ -19,6 +19,8 @@ export interface OpenTable {
   readonly indexes: readonly OpenIndex[];
   /** That its catalog entry is unchanged. */
   readonly premise: Premise;
+  /** The same, if it is enough that nobody had removed the table when the write began. */
+  readonly loosePremise: Premise;
   /** The engine's newest commit when `named` was last confirmed. */
   foundAt: number | undefined;
 }
@@ -210,9 +212,12 @@ export class EntityStore {
     const isIndexed = (remembered?.value.indexes?.length ?? 0) > 0;
     const needs = isIndexed ? dependsOnCurrent : needsCurrent;
     const isReading = complete || mutations.some(needs);
-    // If entities are read, the table's catalog entry is read with them, in the same round trip.
+    // The table's catalog entry is read in the same round trip: with the entities, or by the commit.
+    const isLoose = !isReading && remembered !== undefined && this.#looksItself(remembered);
     const finding =
-      isReading && remembered ? this.#open(account, remembered) : this.#find(account, name);
+      remembered && (isReading || isLoose)
+        ? this.#open(account, remembered)
+        : this.#find(account, name);
     // An in-process engine has answered already; `await` would cost a turn of the microtask queue.
     const table = finding instanceof Promise ? await finding : finding;
     if (!table) return refused(0, new ServiceError("TableNotFound"));
@@ -234,11 +239,13 @@ export class EntityStore {
         return LOST;
       }
     }
-    const write = new TransactionWrite(this.#engine.nextVersion(), this.#premiseOf(table));
+    const premise = this.#premiseOf(table) ?? (isLoose ? table.loosePremise : undefined);
+    const write = new TransactionWrite(this.#engine.nextVersion(), premise);
     const isKnown = complete ? () => true : needs;
     const refusal = write.addAll(mutations, keys, found, isKnown);
     if (refusal) {
-      if (complete || mutations.length === 1) return refusal;
+      // Without its table, a write is refused for that reason.
+      if (complete || (mutations.length === 1 && !isLoose)) return refusal;
       return LOST;
     }
     if (indexes.length > 0) write.addEntries(indexes, mutations, found, isKnown);
@@ -252,6 +259,12 @@ export class EntityStore {
     return indexes.length > 0 || this.#engine.supports.freePremises ? premise : undefined;
   }
 
+  /** Whether the commit can tell whether the table is as remembered. (One kept by the server may not be written.) */
+  #looksItself({ value }: Named<TableValue>): boolean {
+    const { freePremises, loosePremises } = this.#engine.supports;
+    return loosePremises && !freePremises && value.indexOf === undefined;
+  }
+
   #open(account: string, named: Named<TableValue>): OpenTable {
     let open = opened.get(named);
     if (!open) {
@@ -261,6 +274,7 @@ export class EntityStore {
         prefix: tablePrefix(accountId, named.id),
         indexes: (named.value.indexes ?? []).map((index) => openIndex(accountId, index)),
         premise: { key: named.key, version: named.version },
+        loosePremise: { key: named.key, version: named.version, isLoose: true },
         foundAt: undefined,
       };
       opened.set(named, open);

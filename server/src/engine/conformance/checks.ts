@@ -127,6 +127,59 @@ export function testChecks(withEngine: WithEngine): void {
       assert.equal(await getText(engine, a), "updated");
     }));
 
+  it("commits only if a loose premise holds, with every kind of write", () =>
+    withEngine(async (engine) => {
+      const table = key("catalog", "table");
+      const old = { key: table, version: await put(engine, table, "old"), isLoose: true } as const;
+      const now = { ...old, version: await put(engine, table, "new") };
+      const version = await put(engine, a, "old");
+      const writes: readonly Steps[] = [
+        { puts: [[a, "new"]] },
+        { puts: [[b, "new"]] },
+        { checks: [absent(b)], puts: [[b, "new"]] },
+        { checks: [present(a)], puts: [[a, "new"]] },
+        { checks: [atVersion(a, version)], puts: [[a, "new"]] },
+        { checks: [present(a)], deletes: [a] },
+        { deletes: [a] },
+        { deletes: [b] },
+        { checks: [absent(b)], deletes: [b] },
+        {
+          checks: [absent(b), absent(c)],
+          puts: [
+            [b, "new"],
+            [c, "new"],
+          ],
+        },
+        {
+          puts: [
+            [a, "new"],
+            [b, "new"],
+          ],
+          deletes: [c],
+        },
+        { checks: [present(a)] },
+      ];
+      for (const write of writes) {
+        assert.deepEqual(await commit(engine, { ...write, premise: old }), {
+          committed: false,
+          failedCheck: PREMISE_FAILED,
+        });
+        assert.deepEqual(await scanText(engine), ["catalog/table=new", "p/a=old"]);
+      }
+      for (const write of writes) {
+        await mustCommit(engine, { puts: [[a, "old"]], deletes: [b, c] });
+        const [entry] = await engine.get([a]);
+        const checks = (write.checks ?? []).map((check) =>
+          typeof check.expected === "number" ? atVersion(a, entry!.version) : check,
+        );
+        await mustCommit(engine, { ...write, checks, premise: now });
+      }
+      const failing = { checks: [absent(a)], puts: [[a, "new"]], premise: now } as const;
+      await mustCommit(engine, { puts: [[a, "old"]] });
+      assert.equal((await commit(engine, failing)).committed, false);
+      assert.equal(await getText(engine, a), "old");
+    }));
+
   it("evaluates checks against the state before the commit", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, { checks: [absent(a), absent(b)], puts: [[a, "1"]], deletes: [b] });

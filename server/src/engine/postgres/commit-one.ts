@@ -1,8 +1,24 @@
-import type { Check, CommitResult, Key } from "../engine.ts";
+import {
+  type Check,
+  type CommitResult,
+  type Key,
+  PREMISE_FAILED,
+  type Premise,
+} from "../engine.ts";
 import { inTableOf } from "./placement.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
-import { DELETE_ONE, INSERT_ONE, type Statement, UPDATE_ONE, UPSERT_ONE } from "./statements.ts";
+import {
+  DELETE_ONE,
+  DELETE_ONE_ON_PREMISE,
+  INSERT_ONE,
+  INSERT_ONE_ON_PREMISE,
+  type Statement,
+  UPDATE_ONE,
+  UPDATE_ONE_ON_PREMISE,
+  UPSERT_ONE,
+  UPSERT_ONE_ON_PREMISE,
+} from "./statements.ts";
 
 /** A commit of one key. */
 export interface OneKeyWrite {
@@ -11,6 +27,8 @@ export interface OneKeyWrite {
   /** Undefined for a deletion. */
   readonly value: Uint8Array | undefined;
   readonly version: number;
+  /** A loose one. Never with a deletion without a check, which may find no row. */
+  readonly premise?: Premise | undefined;
 }
 
 /**
@@ -19,7 +37,7 @@ export interface OneKeyWrite {
  * on the rival's row, so exactly one of many rivals wins; at stricter isolation the others get 40001.
  */
 export function executeOne(session: Session, write: OneKeyWrite, dialect: Dialect): void {
-  const { key, expected, value, version } = write;
+  const { key, expected, value, version, premise } = write;
   const isChecked = expected !== undefined && expected !== "absent";
   const writer = session.bind(inTableOf(key.partition, statementOf(write), dialect));
   writer.bytes(key.partition);
@@ -31,24 +49,31 @@ export function executeOne(session: Session, write: OneKeyWrite, dialect: Dialec
   if (value === undefined || isChecked) {
     writer.int8(typeof expected === "number" ? expected : -1);
   }
+  if (premise) {
+    writer.bytes(premise.key.partition);
+    writer.bytes(premise.key.sort);
+    writer.int8(premise.version);
+  }
   session.execute();
 }
 
 /** The result of a committed statement, from the row that it returned, or did not. */
 export function judgeOne(
-  { value, expected }: OneKeyWrite,
+  { value, expected, premise }: OneKeyWrite,
   rowVersion: number | undefined,
 ): CommitResult {
   if (rowVersion !== undefined) {
     return { committed: true, versions: value === undefined ? [] : [rowVersion] };
   }
+  if (premise) return { committed: false, failedCheck: PREMISE_FAILED };
   // Deleting an absent key is allowed.
   const isDone = value === undefined && expected === undefined;
   return isDone ? { committed: true, versions: [] } : { committed: false, failedCheck: 0 };
 }
 
-function statementOf({ value, expected }: OneKeyWrite): Statement {
-  if (value === undefined) return DELETE_ONE;
-  if (expected === undefined) return UPSERT_ONE;
-  return expected === "absent" ? INSERT_ONE : UPDATE_ONE;
+function statementOf({ value, expected, premise }: OneKeyWrite): Statement {
+  if (value === undefined) return premise ? DELETE_ONE_ON_PREMISE : DELETE_ONE;
+  if (expected === undefined) return premise ? UPSERT_ONE_ON_PREMISE : UPSERT_ONE;
+  if (expected === "absent") return premise ? INSERT_ONE_ON_PREMISE : INSERT_ONE;
+  return premise ? UPDATE_ONE_ON_PREMISE : UPDATE_ONE;
 }

@@ -58,9 +58,12 @@ export class Commits {
 
   async commit(write: AtomicWrite): Promise<CommitResult> {
     const { premise, checks } = write;
-    if (!premise) return this.#commit(write);
+    // Citus would send the statements of a loose one through its coordinator.
+    if (!premise || (premise.isLoose && this.#options.dialect === "postgres")) {
+      return this.#commit(write);
+    }
     const held = { key: premise.key, expected: premise.version };
-    const result = await this.#commit({ ...write, checks: [...checks, held] });
+    const result = await this.#commit({ ...write, premise: undefined, checks: [...checks, held] });
     const isPremise = !result.committed && result.failedCheck === checks.length;
     return isPremise ? { committed: false, failedCheck: PREMISE_FAILED } : result;
   }
@@ -84,8 +87,8 @@ export class Commits {
 
   /** For a write that changes nothing, or cannot succeed. */
   async #judge(write: AtomicWrite, deadline: number): Promise<CommitResult> {
-    const { failedCheck } = await this.#look(write, deadline);
-    return failedCheck < 0 ? { committed: true, versions: [] } : { committed: false, failedCheck };
+    const { refusal } = await this.#look(write, deadline);
+    return refusal ?? { committed: true, versions: [] };
   }
 
   async #commitKeys(first: CommitPlan, deadline: number): Promise<CommitResult> {
@@ -97,8 +100,8 @@ export class Commits {
         return result;
       }
       // A check failed: one of the caller's, which is a result, or a supposition of the plan.
-      const { failedCheck, seen } = await this.#look(write, deadline);
-      if (failedCheck >= 0) return { committed: false, failedCheck };
+      const { refusal, seen } = await this.#look(write, deadline);
+      if (refusal) return refusal;
       plan = planCommit(write, seen);
       return "again";
     });
@@ -202,33 +205,41 @@ export class Commits {
 
   /** Reads everything that a write depends on in one snapshot, and evaluates its checks. */
   async #look(
-    { checks, deletes }: AtomicWrite,
+    { checks, deletes, premise }: AtomicWrite,
     deadline: number,
-  ): Promise<{ failedCheck: number; seen: SeenVersions }> {
-    const keys = [...checks.map(({ key }) => key), ...deletes];
+  ): Promise<{ refusal: CommitResult | undefined; seen: SeenVersions }> {
+    const loose = premise?.isLoose ? [premise] : [];
+    const keys = [...checks, ...loose].map(({ key }) => key).concat(deletes);
     const entries = await this.#options.get(keys, deadline);
     const seen = new Map<string, number | undefined>();
     for (const [index, { partition, sort }] of keys.entries()) {
       seen.set(identify(partition, sort), entries[index]?.version);
     }
-    const failedCheck = checks.findIndex((check, index) => !holds(check, entries[index]?.version));
-    return { failedCheck, seen };
+    const failed = checks.findIndex((check, index) => !holds(check, entries[index]?.version));
+    const isUntrue = loose.some(({ version }) => entries[checks.length]?.version !== version);
+    const failedCheck = isUntrue ? PREMISE_FAILED : failed;
+    const isRefused = isUntrue || failed >= 0;
+    return { refusal: isRefused ? { committed: false, failedCheck } : undefined, seen };
   }
 }
 
 /** The write as one statement, if it is of one key and its check, if any, is of the same key. */
-function asOneKeyWrite({ version, checks, puts, deletes }: AtomicWrite): OneKeyWrite | undefined {
+function asOneKeyWrite(write: AtomicWrite): OneKeyWrite | undefined {
+  const { version, checks, puts, deletes } = write;
+  const premise = write.premise?.isLoose ? write.premise : undefined;
   if (puts.length + deletes.length !== 1 || checks.length > 1) return undefined;
   const put = puts[0];
   const key = put?.key ?? deletes[0]!;
   const check = checks[0];
+  // It may find no row, which would look as if the premise did not hold.
+  if (premise && put === undefined && check === undefined) return undefined;
   if (check) {
     // No single statement deletes a key that must be absent.
     if (put === undefined && check.expected === "absent") return undefined;
     if (!equalBytes(check.key.sort, key.sort)) return undefined;
     if (!equalBytes(check.key.partition, key.partition)) return undefined;
   }
-  return { key, expected: check?.expected, value: put?.value, version };
+  return { key, expected: check?.expected, value: put?.value, version, premise };
 }
 
 function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): readonly number[] {

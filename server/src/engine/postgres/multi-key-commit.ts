@@ -6,6 +6,7 @@ import type { RowReader } from "./row-reader.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import {
+  ASSERT_PREMISE,
   BEGIN,
   COMMIT,
   DELETE_HELD,
@@ -34,7 +35,7 @@ export class MultiKeyCommit extends CommitExchange {
   readonly raised = new Map<string, number>();
   readonly #plan: CommitPlan;
   readonly #dialect: Dialect;
-  /** An INSERT is atomic by itself; anything more needs BEGIN and COMMIT. */
+  /** An INSERT is atomic by itself, also behind an assertion; anything more needs BEGIN and COMMIT. */
   readonly #isOneInsert: boolean;
   /** For each statement, in order: the partition, if the statement returns versions of puts. */
   readonly #putsOf: (Buffer | undefined)[] = [];
@@ -49,12 +50,25 @@ export class MultiKeyCommit extends CommitExchange {
   override start(session: Session): void {
     session.begin(this);
     if (!this.#isOneInsert) this.#statement(session, BEGIN);
+    this.#assertPremise(session);
     for (const { partition, runs } of this.#plan.partitions) {
       for (const run of runs) this.#hold(session, partition, run);
     }
     for (const planned of this.#plan.partitions) this.#write(session, planned);
     if (!this.#isOneInsert) this.#statement(session, COMMIT);
     session.sync();
+  }
+
+  #assertPremise(session: Session): void {
+    const { premise } = this.#plan.write;
+    if (premise?.isLoose === undefined) return;
+    const { partition, sort } = premise.key;
+    const writer = session.bind(inTableOf(partition, ASSERT_PREMISE, this.#dialect));
+    writer.bytes(partition);
+    writer.bytes(sort);
+    writer.int8(premise.version);
+    session.execute();
+    this.#putsOf.push(undefined);
   }
 
   #hold(session: Session, partition: Buffer, { hold, keys }: Run): void {

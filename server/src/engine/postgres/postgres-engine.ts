@@ -172,13 +172,7 @@ async function assertSchema(
 export class PostgresEngine implements Engine {
   readonly name = "postgres";
   readonly keyBytesMax = KEY_BYTES_MAX;
-  readonly supports: Supports = {
-    update: false,
-    scanRanges: true,
-    sharing: true,
-    sealing: false,
-    freePremises: false,
-  };
+  readonly supports: Supports;
   /** What the server reported when the engine was opened. */
   readonly facts: ServerFacts;
   readonly #required: RequiredDurability | undefined;
@@ -212,6 +206,14 @@ export class PostgresEngine implements Engine {
       readonly timeoutMs: number;
     },
   ) {
+    this.supports = {
+      update: false,
+      scanRanges: true,
+      sharing: true,
+      sealing: false,
+      freePremises: false,
+      loosePremises: options.facts.dialect === "postgres",
+    };
     this.#isSealed = options.isSealed;
     this.facts = options.facts;
     this.#durability = durabilityOf(options.facts);

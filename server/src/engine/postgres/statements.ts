@@ -194,6 +194,46 @@ export const DELETE_ONE = statement(
   [bytea, bytea, int8],
 );
 
+/*
+ * The same on a loose premise, `Premise.isLoose`: only if the row of these last two keys has the version of the last
+ * parameter. No row returned then means either. Citus would send an INSERT … SELECT through the coordinator.
+ */
+
+export const INSERT_ONE_ON_PREMISE = onPremise(
+  "insert_one_on_premise",
+  (premise) =>
+    "INSERT INTO rh_kv (pk, sk, ver, val) SELECT $1, $2, $3, $4 " +
+    `WHERE ${premise} ON CONFLICT (pk, sk) DO NOTHING RETURNING ver`,
+  INSERT_ONE,
+);
+export const UPSERT_ONE_ON_PREMISE = onPremise(
+  "upsert_one_on_premise",
+  (premise) =>
+    `INSERT INTO rh_kv AS k (pk, sk, ver, val) SELECT $1, $2, $3, $4 WHERE ${premise} ` +
+    `ON CONFLICT (pk, sk) DO UPDATE SET ver = ${above("k.ver", "excluded.ver")}, val = excluded.val RETURNING ver`,
+  UPSERT_ONE,
+);
+export const UPDATE_ONE_ON_PREMISE = onPremise(
+  "update_one_on_premise",
+  (premise) => UPDATE_ONE.text.replace(" RETURNING", ` AND ${premise} RETURNING`),
+  UPDATE_ONE,
+);
+export const DELETE_ONE_ON_PREMISE = onPremise(
+  "delete_one_on_premise",
+  (premise) => DELETE_ONE.text.replace(" RETURNING", ` AND ${premise} RETURNING`),
+  DELETE_ONE,
+);
+
+function onPremise(
+  name: string,
+  textWith: (premise: string) => string,
+  { parameterTypes }: Statement,
+): Statement {
+  const [pk, sk, ver] = [1, 2, 3].map((nth) => `$${parameterTypes.length + nth}`);
+  const premise = `EXISTS (SELECT FROM rh_kv WHERE pk = ${pk} AND sk = ${sk} AND ver = ${ver})`;
+  return statement(name, textWith(premise), [...parameterTypes, bytea, bytea, int8]);
+}
+
 // --- Commits of several keys, one group --------------------------------------------------------
 
 /*
@@ -252,6 +292,13 @@ function forEachRowLock(
     own: build(ROW_LOCKS.own),
   };
 }
+
+/** Raises 22012 unless the row has this version now, and locks nothing: a loose premise of the writes behind it. */
+export const ASSERT_PREMISE = statement(
+  "assert_premise",
+  "SELECT 1 / count(*) FROM rh_kv WHERE pk = $1 AND sk = $2 AND ver = $3",
+  [bytea, bytea, int8],
+);
 
 /** Rows that are held: no one can move them, so their `ctid` is valid throughout this statement. */
 export const DELETE_HELD = statement(
