@@ -16,6 +16,7 @@ import {
 } from "./heat-data.ts";
 import { type CellRange, HeatPicture } from "./heat-picture.tsx";
 import { useInsight } from "./insight-loader.ts";
+import { SPANS, spanOf } from "./insight-spans.ts";
 import { useCommand } from "./keys.tsx";
 import { route } from "./route.ts";
 import { addressOf, screenAddress } from "./route-text.ts";
@@ -28,14 +29,6 @@ interface HeatAnswer {
   readonly parts: readonly HeatHistory[];
 }
 
-const SPANS = [
-  ["15 minutes", 900_000],
-  ["2 hours", 7_200_000],
-  ["12 hours", 43_200_000],
-  ["2 days", 172_800_000],
-  ["12 days", 1_036_800_000],
-] as const;
-
 /** Keys of partitions by time: where the load is, and whether the cloud would bear it. */
 export function HeatScreen() {
   const { value, failure, again } = useInsight<HeatAnswer>("heat");
@@ -44,7 +37,7 @@ export function HeatScreen() {
   const { subject: table, view } = route.value;
   const kind: HeatKind = view.kind === "read" || view.kind === "written" ? view.kind : "both";
   const isRelative = view.scale === "relative";
-  const spanMs = SPANS.find(([name]) => name === view.span)?.[1] ?? SPANS[0][1];
+  const spanMs = spanOf(view.span);
   const answer = useMemo(
     () => (isExample.value ? exampleAnswer() : value),
     [value, isExample.value],
@@ -268,6 +261,7 @@ function Chosen({
       </span>
       <span class="space" />
       <RowsLink table={table} first={first.first} last={last.last} />
+      <a href={screenAddress("activity", tableOf(table, first.first))}>Queries</a>
       <button type="button" onClick={() => zoom({ heat, range })}>
         Zoom in
       </button>

@@ -21,13 +21,15 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Ctrl Z", "take the last staged change back, or undo the last save"],
   ["Ctrl C", "copy the cell, or the chosen rows as JSON"],
   ["g t", "go to the tables"],
-  ["g h", "go to the heat map"],
+  ["g h, g a, g d", "go to the heat map, the activity, the advisor"],
   ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
   ["?", "this list"],
 ];
 
 const SCREEN_KEYS: Readonly<Record<string, ScreenName>> = {
   gh: "heat",
+  ga: "activity",
+  gd: "advisor",
 };
 
 /** What screens do at a key, by the name that `commandOf` gives. */

@@ -7,10 +7,14 @@ import { ServerError } from "./session.ts";
 
 export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
   heat: "Heat map",
+  activity: "Activity",
+  advisor: "Advisor",
 };
 
 const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
   heat: async () => (await import("./heat-screen.tsx")).HeatScreen,
+  activity: async () => (await import("./activity-screen.tsx")).ActivityScreen,
+  advisor: async () => (await import("./advisor-screen.tsx")).AdvisorScreen,
 };
 
 /** A screen that is loaded when it is first shown. */
