@@ -18,6 +18,8 @@ export interface OpenedEngine {
   readonly contentStore?: ContentStore;
   /** What `/readyz` reports about the engine. */
   readonly health: () => Health | Promise<Health>;
+  /** The machines on whose disks an acknowledged write is now; 2 for "more than one". */
+  readonly durableMachines: () => number;
 }
 
 /** The flags that select and configure the engine. */
@@ -52,6 +54,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
       engine,
       contentStore: new MemoryContentStore(),
       health: () => ({ ready: true, detail }),
+      durableMachines: () => 0,
     };
   }
   const path = resolve(options.location);
@@ -63,6 +66,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   let hadContents = false;
   return {
     engine,
+    durableMachines: () => 1,
     health() {
       const refusal = engine.refusal();
       const hasContents = existsSync(contents);
@@ -140,7 +144,8 @@ async function openPostgres(
     preparedStatements,
     requireDurability,
     onDurability(now, before) {
-      const level = before.keeps.size > now.keeps.size || now.class === "none" ? "error" : "warn";
+      const isLess = now.machines < before.machines || now.keeps.size < before.keeps.size;
+      const level = isLess ? "error" : "warn";
       log[level](
         { engine: "postgres", durability: now.class, before: before.class },
         `what an acknowledged write means has changed: ${now.detail}`,
@@ -153,6 +158,7 @@ async function openPostgres(
   const trouble = new TroubleLog(log);
   return {
     engine,
+    durableMachines: () => engine.durability.machines,
     async health() {
       const { ready, durabilityClass, detail } = await engine.health();
       trouble.report(ready ? undefined : detail);

@@ -69,6 +69,8 @@ interface Watched {
   readonly memory: PeerCounts;
   /** Absent where nothing is stored. */
   readonly scrub: Scrub | undefined;
+  /** See `OpenedEngine`. */
+  readonly durableMachines: () => number;
 }
 
 /** The variable that tells workers the token of the pages, if it was generated. */
@@ -217,7 +219,7 @@ function reportTargets(parts: readonly TargetsReport[]): void {
 
 function serveMetrics(
   { insights, observers, counted, pages }: WatchParts,
-  { engine, memory, scrub }: Watched,
+  { engine, memory, scrub, durableMachines }: Watched,
 ): void {
   const metrics = new RequestMetrics();
   insights.push(metrics);
@@ -230,7 +232,14 @@ function serveMetrics(
     const ofParts = counted.flatMap((each) => each.metrics());
     const ofScrub = scrub ? scrubMetrics(scrub) : [];
     const ofBackup = engine.path === undefined ? [] : await backupMetrics(engine);
-    const ofStored = [...queueMetrics(await queues.counts()), ...ofBackup];
+    const durable = single(
+      "rowhouse_durable_machines",
+      "gauge",
+      "Machines on whose disks an acknowledged write is, by the settings of the engine; 2 for more than one.",
+      durableMachines(),
+      "min",
+    );
+    const ofStored = [durable, ...queueMetrics(await queues.counts()), ...ofBackup];
     const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub, ...ofStored];
     return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
