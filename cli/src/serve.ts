@@ -185,13 +185,14 @@ async function start(
   }
   // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
-  const { engine, contentStore, health, durableMachines } = await openEngine(options, log);
+  const opened = await openEngine(options, log);
+  const { engine, contentStore, health, durableMachines, nodesOf } = opened;
   const faults = new FaultLog(log, systemClock);
   const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
   const memory = new PeerMemory({
     onReport: (peers) => log.warn({ peers }, "slow clients were cut or refused to free memory"),
   });
-  const watched = { engine, memory, scrub, durableMachines };
+  const watched = { engine, memory, scrub, durableMachines, nodesOf };
   const watching = { ...options, hasExplorer: offersExplorer(options) };
   const watch = openWatch(watching, watched, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;

@@ -9,6 +9,7 @@ import { LONG_FREE_LIST_PAGES } from "@rowhouse/server/engine/lmdb/data-file";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Health } from "@rowhouse/server/http/health";
+import type { NodesOf } from "@rowhouse/server/table/partition-nodes";
 import type { Logger } from "pino";
 import type { ServeOptions } from "./serve-options.ts";
 
@@ -20,6 +21,8 @@ export interface OpenedEngine {
   readonly health: () => Health | Promise<Health>;
   /** The machines on whose disks an acknowledged write is now; 2 for "more than one". */
   readonly durableMachines: () => number;
+  /** Where the engine is a cluster. */
+  readonly nodesOf?: NodesOf;
 }
 
 /** The flags that select and configure the engine. */
@@ -159,6 +162,9 @@ async function openPostgres(
   return {
     engine,
     durableMachines: () => engine.durability.machines,
+    ...(engine.facts.dialect === "citus" && {
+      nodesOf: (partitions) => engine.nodesOf(partitions),
+    }),
     async health() {
       const { ready, durabilityClass, detail } = await engine.health();
       trouble.report(ready ? undefined : detail);

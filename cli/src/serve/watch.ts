@@ -30,6 +30,7 @@ import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
 import { type QueueCounts, QueueFigures } from "@rowhouse/server/queue/queue-figures";
 import type { Scrub } from "@rowhouse/server/scrub";
+import { type NodesOf, withNodes } from "@rowhouse/server/table/partition-nodes";
 import type { Gate } from "@rowhouse/server/wire/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
@@ -71,6 +72,7 @@ interface Watched {
   readonly scrub: Scrub | undefined;
   /** See `OpenedEngine`. */
   readonly durableMachines: () => number;
+  readonly nodesOf: NodesOf | undefined;
 }
 
 /** The variable that tells workers the token of the pages, if it was generated. */
@@ -154,7 +156,7 @@ export function openWatch(
   if (options.faults !== undefined) breakRequests(parts, options.faults);
   watchTargets(parts, options, log);
   if (options.metrics) serveMetrics(parts, watched);
-  const load = options.insight ? watchLoad(parts) : undefined;
+  const load = options.insight ? watchLoad(parts, watched) : undefined;
   if (options.hasExplorer) watchForExplorer(parts, watched.engine, load);
   if (options.record !== undefined) record(parts, options.record, options.workers, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
@@ -248,16 +250,18 @@ function serveMetrics(
   pages.push({ name: "metrics", open: true, answer });
 }
 
-function watchLoad({ insights, pages }: WatchParts): PartitionLoad {
+function watchLoad({ insights, pages }: WatchParts, { engine, nodesOf }: Watched): PartitionLoad {
   const load = new PartitionLoad(systemClock);
   insights.push(load);
   const count = (query: URLSearchParams, name: string, most: number) =>
     Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
   const gatherLoad = gathering("partitions", () => load.part());
   const gatherHeat = gathering("heatmap", () => load.heatPart());
-  const partitions = jsonPage(async (query) =>
-    reportLoad(await gatherLoad(), count(query, "top", 1000)),
-  );
+  const partitions = jsonPage(async (query) => {
+    const report = reportLoad(await gatherLoad(), count(query, "top", 1000));
+    if (nodesOf === undefined) return report;
+    return { ...report, hottest: await withNodes(engine, nodesOf, report.hottest) };
+  });
   const heatMap = jsonPage(async (query) =>
     drawHeatMap(await gatherHeat(), count(query, "rows", 256)),
   );
