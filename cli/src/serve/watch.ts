@@ -19,6 +19,8 @@ import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/print-me
 import { type Metric, partsOf, single } from "@rowhouse/server/insight/prometheus";
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import {
+  type ConnectionCounts,
+  connectionMetrics,
   engineMetrics,
   type PeerCounts,
   peerMetrics,
@@ -68,6 +70,7 @@ const TOKEN_BYTES = 18;
 interface Watched {
   readonly engine: Engine;
   readonly memory: PeerCounts;
+  readonly open: ConnectionCounts;
   /** Absent where nothing is stored. */
   readonly scrub: Scrub | undefined;
   /** See `OpenedEngine`. */
@@ -221,7 +224,7 @@ function reportTargets(parts: readonly TargetsReport[]): void {
 
 function serveMetrics(
   { insights, observers, counted, pages }: WatchParts,
-  { engine, memory, scrub, durableMachines }: Watched,
+  { engine, memory, open, scrub, durableMachines }: Watched,
 ): void {
   const metrics = new RequestMetrics();
   insights.push(metrics);
@@ -242,7 +245,8 @@ function serveMetrics(
       "min",
     );
     const ofStored = [durable, ...queueMetrics(await queues.counts()), ...ofBackup];
-    const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub, ...ofStored];
+    const ofPeers = [...peerMetrics(memory), connectionMetrics(open)];
+    const ofServer = [...ofParts, ...ofEngine, ...ofPeers, ...ofScrub, ...ofStored];
     return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
   const gather = gathering("metrics", own);
