@@ -9,7 +9,7 @@ import { sendChangeset } from "./table-batch.ts";
 import { TableWire } from "./table-wire.ts";
 
 const { name } = DEVELOPMENT_ACCOUNT;
-const PAGES = 1000;
+const PAGES = 3000;
 
 it("Pages that are requested all at once leave turns of the event loop to others", async () => {
   const server = await startServer({
