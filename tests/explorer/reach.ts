@@ -17,23 +17,7 @@ const LONG = 32_000;
 const OPENINGS = 9;
 const STARTS = 12;
 
-const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
-const server = await startRowhouse(folder);
-const browser = await openBrowser();
-try {
-  await load("Many", ROWS, () => ({ n: 1, title: "a title", genre: "some" }));
-  await load("Long", 100, () => ({ text: "x".repeat(LONG) }));
-  await load("Short", 100, () => ({ text: "x" }));
-  await measureScrolling(browser);
-  await measureOpening(browser);
-  await measureKeystrokes(browser);
-} finally {
-  await browser.close();
-  await server.stop();
-  rmSync(folder, { recursive: true });
-}
-await measureStart();
-
+/** Fills a table of the server below. */
 async function load(name: string, rows: number, properties: () => object): Promise<void> {
   const table = clientOf(server.connectionString, name);
   await table.createTable();
@@ -263,3 +247,20 @@ function report(what: string, value: number, most: number, detail: string): void
   console.log(`${sign} ${what}: ${value.toFixed(2)} (at most ${most}; ${detail})`);
   if (value > most) process.exitCode = 1;
 }
+
+const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
+const server = await startRowhouse(folder);
+const browser = await openBrowser();
+try {
+  await load("Many", ROWS, () => ({ n: 1, title: "a title", genre: "some" }));
+  await load("Long", 100, () => ({ text: "x".repeat(LONG) }));
+  await load("Short", 100, () => ({ text: "x" }));
+  await measureScrolling(browser);
+  await measureOpening(browser);
+  await measureKeystrokes(browser);
+} finally {
+  await browser.close();
+  await server.stop();
+  rmSync(folder, { recursive: true });
+}
+await measureStart();
