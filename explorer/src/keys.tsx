@@ -21,12 +21,13 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Ctrl Z", "take the last staged change back, or undo the last save"],
   ["Ctrl C", "copy the cell, or the chosen rows as JSON"],
   ["g t", "go to the tables"],
-  ["g h, g a, g d", "go to the heat map, the activity, the advisor"],
+  ["g b, g h, g a, g d", "go to blobs, heat map, activity, advisor"],
   ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
   ["?", "this list"],
 ];
 
 const SCREEN_KEYS: Readonly<Record<string, ScreenName>> = {
+  gb: "blobs",
   gh: "heat",
   ga: "activity",
   gd: "advisor",

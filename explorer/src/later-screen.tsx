@@ -6,12 +6,14 @@ import type { ScreenName } from "./route-text.ts";
 import { ServerError } from "./session.ts";
 
 export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
+  blobs: "Blobs",
   heat: "Heat map",
   activity: "Activity",
   advisor: "Advisor",
 };
 
 const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
+  blobs: async () => (await import("./blobs-screen.tsx")).BlobsScreen,
   heat: async () => (await import("./heat-screen.tsx")).HeatScreen,
   activity: async () => (await import("./activity-screen.tsx")).ActivityScreen,
   advisor: async () => (await import("./advisor-screen.tsx")).AdvisorScreen,

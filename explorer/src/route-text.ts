@@ -17,7 +17,7 @@ export interface Route {
   readonly view: Readonly<Record<string, string>>;
 }
 
-export const SCREENS = ["heat", "activity", "advisor"] as const;
+export const SCREENS = ["blobs", "heat", "activity", "advisor"] as const;
 export type ScreenName = (typeof SCREENS)[number];
 
 export function screenAddress(

@@ -71,6 +71,7 @@ export class ServerError extends Error {
 }
 
 export interface WireRequest {
+  readonly service?: "blob";
   readonly method?: string;
   /** Below the account, such as `/People()`; escaped. */
   readonly path: string;
@@ -81,21 +82,21 @@ export interface WireRequest {
 }
 
 /**
- * Sends a request to the Table service, in the name of the session.
+ * Sends a request to the Table service or another, in the name of the session.
  * @throws ServerError for every answer but a success
  */
 export async function wire(request: WireRequest): Promise<Response> {
   const known = session.value;
   if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
-  const { method = "GET", path, query = {}, headers, body, signal } = request;
+  const { service, method = "GET", path, query = {}, headers, body, signal } = request;
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === "" ? [] : [`${name}=${encodeURIComponent(value)}`],
   );
-  const target = `api/v1/wire/${known.account}${path}${pairs.length > 0 ? `?${pairs.join("&")}` : ""}`;
+  const target = `api/v1/${service ?? "wire"}/${known.account}${path}${pairs.length > 0 ? `?${pairs.join("&")}` : ""}`;
   const answer = await ask(target, {
     method,
     headers: {
-      Accept: "application/json;odata=minimalmetadata",
+      ...(!service && { Accept: "application/json;odata=minimalmetadata" }),
       ...headers,
       Authorization: `Bearer ${known.token}`,
     },

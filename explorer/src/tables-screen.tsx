@@ -8,8 +8,7 @@ import { addressOf } from "./route-text.ts";
 import { ServerError, session } from "./session.ts";
 import { createTable, deleteTable, readSketch } from "./table-facts.ts";
 import type { TableNames } from "./table-names.ts";
-import type { TableLoad } from "./tables-load.ts";
-import { age, bytes, count, percent } from "./text.ts";
+import { age, bytes, count } from "./text.ts";
 
 /** Tables whose entities are counted without being asked: each is a walk over the table. */
 const COUNTED_MAX = 50;
@@ -48,48 +47,11 @@ class TableCounts {
   }
 }
 
-const LOADS_MS = 10_000;
-
-/** What the server watches, read again while it is seen; undefined for whom it tells nothing. */
-function useLoads(names: readonly string[] | undefined) {
-  const loads = useSignal<ReadonlyMap<string, TableLoad> | undefined>(undefined);
-  const findings = useSignal<ReadonlyMap<string, number> | undefined>(undefined);
-  const isKnown = names !== undefined;
-  useEffect(() => {
-    if (!isKnown || session.value?.kind !== "key") return;
-    let isLeft = false;
-    const read = async (isFirst: boolean) => {
-      const loaded = await import("./tables-load.ts").catch(() => undefined);
-      if (!loaded) return;
-      const next = await loaded.readLoads(Date.now());
-      if (!isLeft) loads.value = next;
-      const found = isFirst ? await loaded.readFindings() : findings.value;
-      if (!isLeft) findings.value = found;
-    };
-    const attempt = (isFirst: boolean) => {
-      if (isFirst || (!document.hidden && loads.value)) read(isFirst).catch(quietly);
-    };
-    attempt(true);
-    const timer = setInterval(() => attempt(false), LOADS_MS);
-    return () => {
-      isLeft = true;
-      clearInterval(timer);
-    };
-  }, [isKnown, loads, findings]);
-  return { loads: loads.value, findings: findings.value };
-}
-
-/** A refusal is shown by the screens that are about load and findings; this one does without. */
-function quietly(error: unknown): void {
-  if (!(error instanceof ServerError)) throw error;
-}
-
 export function TablesScreen({ tables }: { tables: TableNames }) {
   const counts = useMemo(() => new TableCounts(), []);
   const chosen = useSignal<ReadonlySet<string>>(new Set());
   const asks = useSignal<"delete" | "truncate" | undefined>(undefined);
   const names = tables.names.value;
-  const { loads, findings } = useLoads(names);
   useEffect(() => () => counts.close(), [counts]);
   useEffect(() => {
     if (names) counts.count(names.slice(0, COUNTED_MAX));
@@ -160,23 +122,6 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                 Bytes
               </th>
               <th scope="col">Largest partition</th>
-              {loads && (
-                <>
-                  <th scope="col" title="Entities read and written a second, in the last minute">
-                    Now
-                  </th>
-                  <th
-                    scope="col"
-                    class="number"
-                    title="Entities that queries across partitions read since midnight"
-                  >
-                    Scanned today
-                  </th>
-                  <th scope="col" class="number">
-                    Findings
-                  </th>
-                </>
-              )}
               <th scope="col">Counted</th>
             </tr>
           </thead>
@@ -196,12 +141,7 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                 <th scope="row">
                   <a href={addressOf({ table: name })}>{name}</a>
                 </th>
-                <Counts
-                  fact={counts.facts.value.get(name)}
-                  count={() => counts.count([name])}
-                  load={loads && (loads.get(name) ?? NO_LOAD)}
-                  findings={findings?.get(name) ?? 0}
-                />
+                <Counts fact={counts.facts.value.get(name)} count={() => counts.count([name])} />
               </tr>
             ))}
           </tbody>
@@ -226,45 +166,10 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
   );
 }
 
-const NO_LOAD: TableLoad = { rate: 0, hottest: undefined, scannedToday: 0 };
-
-function Load({ load: { rate, hottest, scannedToday }, findings }: LoadProps) {
-  return (
-    <>
-      <td class="cut">
-        {rate === 0 ? <span class="quiet">quiet</span> : `${count(Math.ceil(rate))}/s`}{" "}
-        {hottest && (
-          <span class="quiet" title={`${percent(hottest.share)} of it in ${hottest.partitionKey}`}>
-            {hottest.partitionKey || "∅"} {percent(hottest.share)}
-          </span>
-        )}
-      </td>
-      <td class="number">{count(scannedToday)}</td>
-      <td class="number">{findings === 0 ? "0" : <a href="#/advisor">{findings}</a>}</td>
-    </>
-  );
-}
-
-interface LoadProps {
-  readonly load: TableLoad;
-  readonly findings: number;
-}
-
-function Counts({
-  fact,
-  count: countNow,
-  load,
-  findings,
-}: {
-  fact: Fact | undefined;
-  count: () => void;
-  load: TableLoad | undefined;
-  findings: number;
-}) {
-  const span = load ? 8 : 5;
+function Counts({ fact, count: countNow }: { fact: Fact | undefined; count: () => void }) {
   if (fact === undefined)
     return (
-      <td colSpan={span}>
+      <td colSpan={5}>
         <button type="button" class="link" onClick={countNow}>
           Count
         </button>
@@ -272,13 +177,13 @@ function Counts({
     );
   if (fact === "counting")
     return (
-      <td colSpan={span} class="quiet">
+      <td colSpan={5} class="quiet">
         counting…
       </td>
     );
   if (fact instanceof Error)
     return (
-      <td colSpan={span} class="quiet">
+      <td colSpan={5} class="quiet">
         not counted: {fact.message}
       </td>
     );
@@ -297,7 +202,6 @@ function Counts({
           </>
         )}
       </td>
-      {load && <Load load={load} findings={findings} />}
       <td class="quiet">
         {complete ? age(at, Date.now()) : `the first part, ${age(at, Date.now())}`}
       </td>

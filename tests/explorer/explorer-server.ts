@@ -9,7 +9,7 @@ import {
   ExplorerPage,
 } from "@rowhouse/server/explorer/explorer-page";
 import type { PageRequest } from "@rowhouse/server/http/pages";
-import { type RunningServer, startServer } from "@rowhouse/server/server";
+import { type RunningServer, type ServerOptions, startServer } from "@rowhouse/server/server";
 import { openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "../wire/http-answer.ts";
 import { HttpConnection } from "../wire/http-connection.ts";
@@ -34,9 +34,12 @@ export interface Asked {
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
+export const LOCAL = { host: "127.0.0.1", port: 0 };
+
 /** A server in this process with the explorer on its table port. */
 export async function startExplorer(
   options: Partial<ExplorerOptions> = {},
+  listen: ServerOptions["listen"] = { table: LOCAL },
 ): Promise<ExplorerServer> {
   const accounts = options.accounts ?? new Accounts([DEVELOPMENT_ACCOUNT]);
   let running: RunningServer | undefined;
@@ -47,6 +50,7 @@ export async function startExplorer(
       accounts,
       clock: systemClock,
       handle: running!.handles.get("table")!,
+      others: { queue: running!.handles.get("queue"), blob: running!.handles.get("blob") },
       assets: PAGE,
       isReadOnly: false,
       hosts: [],
@@ -63,7 +67,7 @@ export async function startExplorer(
   running = await startServer({
     accounts,
     engine: await openTestEngine(),
-    listen: { table: { host: "127.0.0.1", port: 0 } },
+    listen,
     pages: [{ path: "/_rowhouse/", methods }],
   });
   const url = running.urls.table!;

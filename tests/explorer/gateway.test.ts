@@ -6,7 +6,7 @@ import { systemClock } from "@rowhouse/server/clock";
 import { workInBulk } from "@rowhouse/server/explorer/bulk";
 import { accountSas, queryText, tomorrow } from "../wire/storage-sas.ts";
 import { KEY, sign } from "../wire/storage-wire.ts";
-import { type ExplorerServer, LINK, NAME, startExplorer } from "./explorer-server.ts";
+import { type ExplorerServer, LINK, LOCAL, NAME, startExplorer } from "./explorer-server.ts";
 
 const OWNER = { account: NAME, key: KEY };
 const SESSION = "/_rowhouse/api/v1/session";
@@ -311,6 +311,29 @@ describe("A read-only explorer", () => {
       assert.equal(await ask(verb, "Tables"), 405, verb);
     assert.equal(await ask("GET", "Tables('Films')", { "X-HTTP-Method": "DELETE" }), 400);
     await own.close();
+  });
+});
+
+describe("Blobs behind the explorer", () => {
+  it("are reached in the name of the session, as attachments alone", async () => {
+    const own = await startExplorer({}, { table: LOCAL, blob: LOCAL });
+    const { token: owner } = await own.logIn(OWNER);
+    const ask = (as: string, verb: string, path: string) =>
+      own.ask(verb, `/_rowhouse/api/v1/blob/${path}`, {
+        headers: { Authorization: `Bearer ${as}` },
+      });
+    const statuses = [
+      await ask(owner, "PUT", `${NAME}/ccc?restype=container`),
+      await ask(owner, "GET", `${NAME}/ccc/none`),
+      await ask(owner, "GET", "other?comp=list"),
+      await ask("x", "GET", `${NAME}?comp=list`),
+    ];
+    await own.close();
+    assert.deepEqual(
+      statuses.map(({ status }) => status),
+      [201, 404, 403, 401],
+    );
+    assert.equal(statuses[1]!.header("content-disposition"), "attachment");
   });
 });
 

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { TableClient, type TransactionAction } from "@azure/data-tables";
+import { BlobServiceClient } from "@azure/storage-blob";
 import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
 import { accountSas } from "../wire/storage-sas.ts";
@@ -19,7 +20,7 @@ const takesScreenshots = process.env.SCREENSHOTS === "1";
 
 execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
 
-if (hasBrowser) describe("What the explorer shows of the traffic", flows);
+if (hasBrowser) describe("The explorer's other screens", flows);
 
 function flows() {
   let folder: string;
@@ -113,6 +114,44 @@ function flows() {
     await page.keyboard.press("Enter");
     await page.getByText("Are most queries point and range queries").waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    assert.deepEqual(faults, []);
+  });
+
+  it("shows the tree of blobs, the end of a long log, its lines, its bytes, and downloads it", async () => {
+    const blobs = BlobServiceClient.fromConnectionString(server.connectionString);
+    const container = blobs.getContainerClient("logs");
+    await container.create();
+    const log = Array.from({ length: 9000 }, (_, i) => `line ${i} of the day <b>`).join("\n");
+    const metadata = { writer: "one" };
+    await container.getBlockBlobClient("2026/11/day.log").upload(log, log.length, { metadata });
+    await page.goto(`${server.tableUrl}/_rowhouse/#/blobs`);
+    await page.getByRole("link", { name: "logs" }).click();
+    await page.getByRole("link", { name: "2026/" }).click();
+    await page.getByRole("link", { name: "11/" }).click();
+    await page.getByText("0 prefixes and 1 blob shown, that is all.").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("link", { name: "day.log" }).click();
+    const content = page.getByRole("region", { name: "Content" });
+    await content.getByText("line 8999 of the day <b>").waitFor();
+    assert.ok((await content.innerText()).length < 70_000);
+    if (takesScreenshots) await screenshot("explorer-blobs");
+    await page.getByRole("button", { name: "Begin" }).click();
+    await content.getByText("line 0 of the day").waitFor();
+    await page.getByLabel("Lines with").fill("line 17 of");
+    await page.getByText("1 line with").waitFor();
+    await page.getByLabel("Lines with").fill("");
+    await page.getByLabel("hex").check();
+    await content.getByText("00000000  6c 69 6e 65 20 30").waitFor();
+    await page.locator("summary", { hasText: "Properties and metadata" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("row", { name: "metadata: writer one" }).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: /^Download/ }).click(),
+    ]);
+    assert.equal(readFileSync(await download.path(), "utf8"), log);
+    assert.equal(download.suggestedFilename(), "day.log");
     assert.deepEqual(faults, []);
   });
 

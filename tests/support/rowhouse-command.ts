@@ -22,19 +22,10 @@ export class RowhouseCommand {
   #hasEnded = false;
   #waiting: (() => void)[] = [];
 
-  /** @param limit a line of shell that limits it first */
-  constructor(
-    args: readonly string[],
-    environment: Readonly<Record<string, string>> = {},
-    limit?: string,
-  ) {
+  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
     const command = [...(args[0] === "patterns" ? SOURCES : ROWHOUSE), ...args];
     const env = { ...process.env, AZURITE_ACCOUNTS: "", ...environment };
-    const [program, ...words] =
-      limit === undefined
-        ? [process.execPath, ...command]
-        : ["sh", "-c", `${limit}; exec "$0" "$@"`, process.execPath, ...command];
-    this.#child = spawn(program!, words, {
+    this.#child = spawn(process.execPath, command, {
       cwd: root,
       env,
       stdio: ["ignore", "pipe", "pipe"],

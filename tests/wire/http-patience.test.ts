@@ -11,7 +11,6 @@ import {
 } from "@rowhouse/server/http/lane-limits";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
-import { OpenConnections } from "@rowhouse/server/http/open-connections";
 import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -34,7 +33,6 @@ describe("The fast lane", () => {
     onError: (error) => assert.fail(String(error)),
     lingering,
     memory,
-    open: new OpenConnections(),
     requestMsMax: REQUEST_MS_MAX,
     clock: () => now,
   });

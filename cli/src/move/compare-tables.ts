@@ -32,8 +32,7 @@ export async function compareTables(options: CompareOptions): Promise<number> {
   let compared = 0;
   const work = async () => {
     for (let filter = ranges.shift(); ; filter = ranges.shift()) {
-      const inRange = await compareRange(options, bothFilters(filter, where));
-      compared += inRange;
+      compared += await compareRange(options, bothFilters(filter, where));
       if (ranges.length === 0) return;
     }
   };

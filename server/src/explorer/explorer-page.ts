@@ -5,6 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
 import type { WireResponse } from "../wire/operation.ts";
+import type { ServiceName } from "../wire/service-name.ts";
 import { readBulk, workInBulk } from "./bulk.ts";
 import { answerInsight, type ExplorerInsight } from "./explorer-insight.ts";
 import { askerFor, passOn, refusal } from "./gateway.ts";
@@ -21,6 +22,8 @@ export interface ExplorerOptions {
   readonly clock: Clock;
   /** The Table service, behind its own pipeline. */
   readonly handle: Handle;
+  /** The other services, where they are served. */
+  readonly others?: { readonly queue?: Handle | undefined; readonly blob?: Handle | undefined };
   /** By name; `index.html` is the page. */
   readonly assets: ReadonlyMap<string, ExplorerAsset>;
   /** Refuses every request that could change something. */
@@ -56,6 +59,7 @@ const SAFE = [
  *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
  *     POST /_rowhouse/api/v1/bulk                a slice of a change to all entities that a filter finds
  *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
+ *     ANY  /_rowhouse/api/v1/blob/ACCOUNT/…      the same to the Blob service
  *     GET  /_rowhouse/api/v1/insight/NAME        what the server watched of the session's account
  */
 export class ExplorerPage {
@@ -95,6 +99,9 @@ export class ExplorerPage {
     if (rest === "api/v1/bulk") return this.#bulk(request);
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
+    for (const service of ["blob"] as const)
+      if (rest.startsWith(`api/v1/${service}/`))
+        return this.#wire(request, rest.slice(`api/v1/${service}/`.length), service);
     if (rest.startsWith("api/v1/insight/"))
       return this.#insight(request, rest.slice("api/v1/insight/".length));
     return textAnswer(404, "The server has no page of this name.\n");
@@ -182,13 +189,19 @@ export class ExplorerPage {
     return isBelieved ? undefined : answer;
   }
 
-  #wire(request: PageRequest, path: string): WireResponse | Promise<WireResponse> {
-    const { clock, handle, isReadOnly } = this.#options;
+  #wire(
+    request: PageRequest,
+    path: string,
+    service: ServiceName = "table",
+  ): WireResponse | Promise<WireResponse> {
+    const { clock, isReadOnly, others } = this.#options;
+    const handle = service === "table" ? this.#options.handle : others?.[service];
     const { verb } = request.raw;
     const session = this.#sessionOf(request);
     if (!session) return sessionEnded();
     if (isReadOnly && verb !== "GET" && verb !== "HEAD") return readOnly();
-    return passOn(request, { path, session, now: clock.now(), handle });
+    if (!handle) return refusal(404, "ServiceIsOff", `This server does not serve ${service}s.`);
+    return passOn(request, { path, session, now: clock.now(), handle, service });
   }
 
   async #bulk(request: PageRequest): Promise<WireResponse> {

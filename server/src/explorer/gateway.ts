@@ -1,5 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { tableSharedKeyLiteString } from "@rowhouse/protocol/shared-key";
+import {
+  type SignableRequest,
+  sharedKeyLiteStrings,
+  tableSharedKeyLiteString,
+} from "@rowhouse/protocol/shared-key";
 import { HmacKey } from "../auth/hmac.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest } from "../http/pages.ts";
@@ -7,6 +11,7 @@ import { HeaderList, WholeBody } from "../http/raw-request.ts";
 import { copyOf, isLent } from "../wire/body-bytes.ts";
 import type { WireResponse } from "../wire/operation.ts";
 import { Query } from "../wire/query.ts";
+import type { ServiceName } from "../wire/service-name.ts";
 import type { Ask } from "./bulk.ts";
 import { cutCells } from "./cut-cells.ts";
 import type { Session } from "./session-token.ts";
@@ -15,14 +20,14 @@ import type { Session } from "./session-token.ts";
 const PASSED_ON = new Set([
   ...["accept", "content-length", "content-type", "dataserviceversion", "if-match", "prefer"],
   ...["maxdataserviceversion", "transfer-encoding", "x-http-method", "x-ms-client-request-id"],
-  "x-rowhouse-read-max",
+  ...["x-rowhouse-read-max", "x-ms-range", "range"],
 ]);
 const VERSION = "2019-02-02";
 const CELL_MAX = "x-rowhouse-cell-max";
 const NO_QUERY = new URLSearchParams();
 
 /**
- * Sends a request of the explorer through the Table service's own pipeline, as the client that the session stands for
+ * Sends a request of the explorer through a service's own pipeline, as the client that the session stands for
  * would: signed with the account's key, or with the session's SAS. Everything else, from validation to errors, is the
  * service's; there is no second way to the data.
  * @param path below `/`: the account, then what the service reads, as sent
@@ -30,7 +35,19 @@ const NO_QUERY = new URLSearchParams();
  */
 export async function passOn(
   { raw }: PageRequest,
-  { path, session, now, handle }: { path: string; session: Session; now: number; handle: Handle },
+  {
+    path,
+    session,
+    now,
+    handle,
+    service = "table",
+  }: {
+    path: string;
+    session: Session;
+    now: number;
+    handle: Handle;
+    service?: ServiceName;
+  },
 ): Promise<WireResponse> {
   const { account, key, sas } = session;
   // The account's name is letters and digits, so no escape can spell it otherwise.
@@ -51,7 +68,7 @@ export async function passOn(
     const header = (name: string) => headers.get(name);
     const head = { verb, rawPath: `/${path}`, query: new Query(query), rawHeaders: list, header };
     try {
-      const signature = new HmacKey(key).sign(tableSharedKeyLiteString(head, account.name));
+      const signature = new HmacKey(key).sign(stringToSign(service, head, account.name));
       list.push("Authorization", `SharedKeyLite ${account.name}:${signature}`);
     } catch (error) {
       // A query that cannot be decoded: the service says so, to a caller that it does not know.
@@ -60,6 +77,8 @@ export async function passOn(
   }
   const answer = await handle({ ...raw, target, headers: new HeaderList(list) });
   const headers = withoutCors(answer.headers);
+  // What somebody stored is data: nothing that a browser would show, whatever it was stored as.
+  if (service === "blob") headers.push("Content-Disposition", "attachment");
   const lengthMax = Number(raw.headers.get(CELL_MAX) ?? 0);
   if (answer.status !== 200 || !(lengthMax > 0)) return { ...answer, headers };
   return { ...answer, headers, body: cutCells(textOf(answer.body), lengthMax) };
@@ -88,6 +107,13 @@ export function refusal(status: number, code: string, message: string): WireResp
   return jsonAnswer(status, {
     "odata.error": { code, message: { lang: "en-US", value: message } },
   });
+}
+
+/** In the Lite scheme, of which the services know two forms. */
+function stringToSign(service: ServiceName, head: SignableRequest, account: string): string {
+  if (service === "table") return tableSharedKeyLiteString(head, account);
+  const [first] = sharedKeyLiteStrings(head, account);
+  return first!;
 }
 
 /** Bodies of the Table service are whole. */

@@ -2,7 +2,6 @@ import pg from "pg";
 import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import type { Lineage } from "./fence.ts";
-import { LentReads } from "./lent-reads.ts";
 import { query } from "./query.ts";
 import { Session, type SessionControl } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
@@ -52,8 +51,6 @@ export async function connect(
   signal?: AbortSignal,
 ): Promise<Connected> {
   signal?.throwIfAborted();
-  const ssl = tlsFor(config, host);
-  const reads = ssl === false ? new LentReads() : undefined;
   const client = new pg.Client({
     host: host.host,
     port: host.port,
@@ -61,8 +58,7 @@ export async function connect(
     database: config.database,
     // Never undefined: `pg` would then look for a password in the environment and the home directory.
     password: config.password ?? "",
-    ssl,
-    ...(reads && { stream: () => reads.socket }),
+    ssl: tlsFor(config, host),
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -73,23 +69,17 @@ export async function connect(
   const giveUp = () => client.connection.stream.destroy();
   signal?.addEventListener("abort", giveUp);
   try {
-    return await logIn(client, { config, host, options, reads });
+    return await logIn(client, config, host, options);
   } finally {
     signal?.removeEventListener("abort", giveUp);
   }
 }
 
-interface LogIn {
-  readonly config: PostgresConfig;
-  readonly host: PostgresHost;
-  readonly options: ConnectOptions;
-  /** Absent where the connection is encrypted. */
-  readonly reads: LentReads | undefined;
-}
-
 async function logIn(
   client: pg.Client,
-  { config, host, options, reads }: LogIn,
+  config: PostgresConfig,
+  host: PostgresHost,
+  options: ConnectOptions,
 ): Promise<Connected> {
   let reportLoss: (error: Error) => void = () => {};
   client.on("error", (error) => reportLoss(error));
@@ -106,10 +96,7 @@ async function logIn(
     const { stream } = client.connection;
     const session = new Session(stream, control, { ...options, resultFormat });
     stream.removeAllListeners("data");
-    const receive = (chunk: Buffer) => session.receive(chunk);
-    // Also what the stream still holds of the log-in.
-    stream.on("data", receive);
-    reads?.takeBy(receive);
+    stream.on("data", (chunk: Buffer) => session.receive(chunk));
     reportLoss = (error) => session.destroy(error);
     return { session, greeting: await greet(session, options) };
   };

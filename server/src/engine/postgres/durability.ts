@@ -19,8 +19,6 @@ export interface Durability {
   readonly detail: string;
   /** What `--require-durability` may require, and is kept. */
   readonly keeps: ReadonlySet<RequiredDurability>;
-  /** The machines on whose disks an acknowledged write is, as far as the settings tell: 0, 1 or 2 for "more than one". */
-  readonly machines: 0 | 1 | 2;
 }
 
 /** "standby": flushed on a standby too. "majority": flushed on most of the machines that the settings name. */
@@ -41,7 +39,6 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
     return {
       class: "disk",
       keeps: NOTHING,
-      machines: 1,
       detail: `A write is acknowledged when it is on the disk of one machine.${pages}`,
     };
   }
@@ -50,7 +47,6 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
     return {
       class: "two machines, one in memory",
       keeps: NOTHING,
-      machines: 1,
       detail: `A write is acknowledged when a standby has received it, before it is flushed there; ${named}`,
     };
   }
@@ -58,7 +54,6 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
   return {
     class: isVisible ? "two machines, visible" : "two machines",
     keeps: new Set(isMajority(standbys) ? REQUIRED_DURABILITIES : ["standby"]),
-    machines: 2,
     detail: `A write is acknowledged when it is also ${isVisible ? "applied" : "flushed"} on a standby; ${named}`,
   };
 }
@@ -67,7 +62,6 @@ function none(reason: string): Durability {
   return {
     class: "none",
     keeps: NOTHING,
-    machines: 0,
     detail: `A crash of the database server may lose acknowledged writes: ${reason}.`,
   };
 }

@@ -1,7 +1,6 @@
 import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
-import { after, copyKey, equalBytes } from "../key-codec.ts";
+import { after, equalBytes } from "../key-codec.ts";
 import { TimeSlice } from "../time-slice.ts";
-import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
@@ -93,7 +92,7 @@ export class Scan implements Exchange {
   /** Rows that came with a value. */
   #rowCount = 0;
   #byteCount = 0;
-  #last: KeptKey | undefined;
+  #last: Key | undefined;
   #isSettled = false;
   #isSynced = false;
 
@@ -191,12 +190,10 @@ export class Scan implements Exchange {
       const leftOut = position - this.#examined - (isMark ? 0 : 1);
       this.#examined = position;
       const resumeAt = isMark ? after(key) : key;
-      if (leftOut > 0 && !this.#wanted.leftOut(leftOut)) return { resumeAt: copyKey(resumeAt) };
+      if (leftOut > 0 && !this.#wanted.leftOut(leftOut)) return { resumeAt };
       if (isMark) {
-        this.#keep(key);
-        return performance.now() > this.#options.endsAt
-          ? { resumeAt: copyKey(resumeAt) }
-          : undefined;
+        this.#last = key;
+        return performance.now() > this.#options.endsAt ? { resumeAt } : undefined;
       }
     }
     const version = row.int8();
@@ -204,19 +201,8 @@ export class Scan implements Exchange {
     this.#rowCount++;
     this.#byteCount += partition.length + key.sort.length + value.length + ROW_OVERHEAD_BYTES;
     if (version === OWN_ROW_VERSION) return undefined;
-    this.#keep(key);
+    this.#last = key;
     return this.#options.visit({ key, value, version }) ? undefined : "stopped";
-  }
-
-  /** The bytes of a row are only lent. */
-  #keep(key: Key): void {
-    this.#last ??= new KeptKey();
-    this.#last.keep(key);
-  }
-
-  /** Where to go on behind the last row. */
-  #behindLast(): Key {
-    return after(this.#last ? this.#last.key() : this.#range.start);
   }
 
   async #giveTurn(): Promise<void> {
@@ -228,7 +214,7 @@ export class Scan implements Exchange {
   suspended(): void {
     if (this.#isSettled) return;
     if (performance.now() > this.#options.endsAt) {
-      this.#settle({ resumeAt: this.#behindLast() });
+      this.#settle({ resumeAt: after(this.#last ?? this.#range.start) });
       return;
     }
     this.#chooseChunk();
@@ -251,7 +237,7 @@ export class Scan implements Exchange {
       return;
     }
     const isWhole = this.#examined < this.#options.rowsMax || this.#last === undefined;
-    if (!isWhole) this.#settle({ resumeAt: this.#behindLast() });
+    if (!isWhole) this.#settle({ resumeAt: after(this.#last!) });
     else if (this.#rangeIndex + 1 === this.#options.ranges.length) this.#settle("complete");
     else this.#goOn();
   }
@@ -286,7 +272,7 @@ export class Scan implements Exchange {
 
   /** Entries that were visited stay visited: the rest is another call. */
   #fail(error: Error): void {
-    this.#settle(this.#last ? { resumeAt: this.#behindLast() } : { error, mayRepeat: true });
+    this.#settle(this.#last ? { resumeAt: after(this.#last) } : { error, mayRepeat: true });
   }
 
   /**
@@ -301,27 +287,6 @@ export class Scan implements Exchange {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#options.settle(end);
-  }
-}
-
-/** A copy of the last of many keys, in memory of its own. */
-class KeptKey {
-  #bytes = Buffer.allocUnsafe(KEY_BYTES_MAX);
-  #partitionLength = 0;
-  #length = 0;
-
-  keep({ partition, sort }: Key): void {
-    this.#bytes.set(partition);
-    this.#bytes.set(sort, partition.length);
-    this.#partitionLength = partition.length;
-    this.#length = partition.length + sort.length;
-  }
-
-  key(): Key {
-    return copyKey({
-      partition: this.#bytes.subarray(0, this.#partitionLength),
-      sort: this.#bytes.subarray(this.#partitionLength, this.#length),
-    });
   }
 }
 
