@@ -22,6 +22,7 @@ import { queueMessage } from "./queue-message.ts";
 import { rangeQuery } from "./range-query.ts";
 import { scan } from "./scan.ts";
 import { soak } from "./soak.ts";
+import { testServer } from "./test-server.ts";
 import { transaction } from "./transaction.ts";
 import { workers } from "./workers.ts";
 
@@ -42,6 +43,7 @@ const QUESTIONS: readonly Question[] = [
   indexTables,
   postgres,
   coldStart,
+  testServer,
   patterns,
   soak,
 ];

@@ -11,7 +11,7 @@ import {
   interruptible,
   type TransferOptions,
 } from "./move/options.ts";
-import { readTableNames } from "./move/read-table.ts";
+import { readTablesToMove } from "./move/read-table.ts";
 import { Rejects } from "./move/rejects.ts";
 import { TransferProgress } from "./move/transfer-progress.ts";
 import { notEmpty } from "./not-empty.ts";
@@ -51,7 +51,6 @@ async function copy(options: CopyOptions): Promise<boolean> {
   if (from.endpoint.url === to.endpoint.url)
     throw new Error("--from and --to are the same account.");
   const { where, parallel, dryRun = false, verify } = options;
-  const names = options.table ?? (await readTableNames(from));
   const only = where === undefined ? "" : ` where ${where}`;
   const checkpoint = new Checkpoint<CopyState>(
     dryRun ? undefined : options.state,
@@ -60,6 +59,7 @@ async function copy(options: CopyOptions): Promise<boolean> {
   const state = checkpoint.read() ?? {};
   const pace = new Pace(options.rate ?? Number.POSITIVE_INFINITY);
   const say = (line: string) => process.stdout.write(`${line}\n`);
+  const names = options.table ?? (await readTablesToMove(from, say));
   const rejects = new Rejects(options.rejects, say);
   let differences = 0;
   for (const table of names) {

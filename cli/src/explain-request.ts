@@ -2,6 +2,8 @@ import { parseTableEndpoint, TableConnection, type TableRequest } from "./move/t
 import { assertReachable } from "./reachable.ts";
 
 export interface SignedAnswer {
+  /** The URL that was asked, without credentials: an endpoint as it is given may contain a key. */
+  readonly endpoint: string;
   readonly status: number;
   readonly headers: Headers;
   readonly body: string;
@@ -30,7 +32,7 @@ export async function fetchSigned(
   };
   const sent = body === undefined ? {} : { body: Buffer.from(body, "utf8") };
   const answer = await connection.send({ method, path, query, headers, ...sent });
-  return { ...answer, body: answer.body.toString("utf8") };
+  return { ...answer, endpoint: endpoint.url, body: answer.body.toString("utf8") };
 }
 
 /** The message in a JSON or XML error body; the start of any other body. */

@@ -11,6 +11,7 @@ import { planQuery } from "@rowhouse/server/query/planner";
 import { checkTableName } from "@rowhouse/server/table/table-name";
 import type { Command } from "commander";
 import { fetchSigned, messageIn, type SignedAnswer } from "./explain-request.ts";
+import { ENDPOINT_HELP } from "./move/options.ts";
 
 export interface ExplainOptions {
   readonly table: string;
@@ -25,8 +26,8 @@ export function addExplainCommand(program: Command): void {
     .argument("<filter>", "the query's $filter; '' for none")
     .requiredOption("-t, --table <name>", "the table to query; required")
     .option(
-      "--against <url>",
-      "also run the query at this endpoint and print its cost: a URL with a SAS, or the URL of an account whose key is in AZURITE_ACCOUNTS, or of the development account",
+      "--against <endpoint>",
+      `also run the query at this endpoint and print its cost: ${ENDPOINT_HELP}`,
     )
     .option("--json", "print JSON")
     .action(async (filter: string, options: ExplainOptions) => {
@@ -51,13 +52,13 @@ export async function explainFilter(
   const failure =
     answer?.error === undefined
       ? undefined
-      : `${withoutQuery(against ?? "")} answered ${answer.status}: ${answer.error}`;
+      : `${answer.endpoint} answered ${answer.status}: ${answer.error}`;
   if (options.json) {
     const facts = { plan: explain(plan), class: plan.class, reading: readingOf(plan) };
     const printed = { table, filter, ...facts, remedy: remedy ?? null, answer };
     return { text: `${JSON.stringify(printed, null, 2)}\n`, failure };
   }
-  const lines = [...describePlan(plan, remedy), ...(answer ? describeAnswer(answer, against) : [])];
+  const lines = [...describePlan(plan, remedy), ...(answer ? describeAnswer(answer) : [])];
   return { text: terminalText(lines), failure };
 }
 
@@ -73,8 +74,8 @@ function describePlan(plan: Plan, remedy: QueryRemedy): string[] {
   return lines;
 }
 
-function describeAnswer({ status, plan, cost, more }: Asked, against = ""): string[] {
-  const lines = [`endpoint  ${withoutQuery(against)} answered ${status}`];
+function describeAnswer({ endpoint, status, plan, cost, more }: Asked): string[] {
+  const lines = [`endpoint  ${endpoint} answered ${status}`];
   if (plan) lines.push(`its plan  ${plan}`);
   for (const part of cost?.split(", ") ?? []) {
     const [name = "", value = ""] = part.split("=");
@@ -83,11 +84,6 @@ function describeAnswer({ status, plan, cost, more }: Asked, against = ""): stri
   if (!cost && status < 300) lines.push("          (the endpoint reports no cost)");
   if (more) lines.push("          (this is the first of several pages)");
   return lines;
-}
-
-/** The query may contain a signature. */
-function withoutQuery(url: string): string {
-  return url.split("?")[0]!;
 }
 
 /** @throws Error with the service's message, and its status and error code. */
@@ -104,6 +100,7 @@ function parse(filter: string): FilterNode {
 }
 
 interface Asked {
+  readonly endpoint: string;
   readonly status: number;
   readonly plan: string | undefined;
   readonly cost: string | undefined;
@@ -120,6 +117,7 @@ async function ask(
   const query = filter.trim() === "" ? "" : `$filter=${encodeURIComponent(filter)}`;
   const answer: SignedAnswer = await fetchSigned(against, `/${table}()`, query, environment);
   return {
+    endpoint: answer.endpoint,
     status: answer.status,
     plan: answer.headers.get("x-rowhouse-plan") ?? undefined,
     cost: answer.headers.get("x-rowhouse-cost") ?? undefined,

@@ -4,7 +4,7 @@ import { Option } from "commander";
 import { ENTITY_FORMATS, type EntityFormat } from "./move/entity-files.ts";
 import { exportTable } from "./move/export-table.ts";
 import { collect, connect, ENDPOINT_HELP, interruptible } from "./move/options.ts";
-import { readTableNames } from "./move/read-table.ts";
+import { readTablesToMove } from "./move/read-table.ts";
 import { TransferProgress } from "./move/transfer-progress.ts";
 import { notEmpty } from "./not-empty.ts";
 
@@ -33,7 +33,8 @@ export function addExportCommand(program: Command): void {
     )
     .action(async ({ from, to, table, where, format }: ExportOptions) => {
       const connection = await connect(from, interruptible());
-      const names = table ?? (await readTableNames(connection));
+      const say = (line: string) => process.stdout.write(`${line}\n`);
+      const names = table ?? (await readTablesToMove(connection, say));
       mkdirSync(to, { recursive: true });
       for (const name of names) {
         const progress = new TransferProgress(name);
@@ -45,7 +46,7 @@ export function addExportCommand(program: Command): void {
           format,
           progress,
         }).finally(() => progress.end());
-        process.stdout.write(`${path}: ${entities} entities\n`);
+        say(`${path}: ${entities} entities`);
       }
     });
 }

@@ -120,8 +120,8 @@ export function addIndexCommand(program: Command): void {
 
 function withServer(command: Command): Command {
   return command.requiredOption(
-    "--against <url>",
-    "the URL of an account whose key is in AZURITE_ACCOUNTS, or of the development account; required",
+    "--against <endpoint>",
+    "a connection string with the key of an account, or the URL of one whose key is in AZURITE_ACCOUNTS, or of the development account; required",
   );
 }
 

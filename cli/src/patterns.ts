@@ -205,6 +205,10 @@ function addAdvise(patterns: Command): void {
     .option("--writes <number>", "writes of its fields, in the same span of time", amount, 1)
     .option("--sample <rows>", "maximum number of entities to sample", count, SAMPLE)
     .option("--total <rows>", "number of all entities, if the sample is only a part", count)
+    .option(
+      "--eventual",
+      'the lookups read with consistency "eventual", so entries are not checked',
+    )
     .option("--schema <file>", SCHEMA);
   addConnectionOptions(command).action((name: string, options: OnSchema & AdviseOptions) =>
     perform(options, async (signal, progress) => {

@@ -4,6 +4,7 @@ import { createSecureContext } from "node:tls";
 import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
 import { serverUrl, type TlsMaterial } from "@rowhouse/server/http/http-server";
+import { OpenConnections } from "@rowhouse/server/http/open-connections";
 import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Account } from "@rowhouse/server/wire/account";
@@ -185,13 +186,18 @@ async function start(
   }
   // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
-  const { engine, contentStore, health } = await openEngine(options, log);
+  const opened = await openEngine(options, log);
+  const { engine, contentStore, health, durableMachines, nodesOf } = opened;
   const faults = new FaultLog(log, systemClock);
   const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
   const memory = new PeerMemory({
     onReport: (peers) => log.warn({ peers }, "slow clients were cut or refused to free memory"),
   });
-  const watched = { engine, memory, scrub };
+  const open = new OpenConnections({
+    onReport: (connections) =>
+      log.warn({ connections }, "closed connections: more would leave too few files to open"),
+  });
+  const watched = { engine, memory, open, scrub, durableMachines, nodesOf };
   const watching = { ...options, hasExplorer: offersExplorer(options) };
   const watch = openWatch(watching, watched, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;
@@ -216,6 +222,7 @@ async function start(
     ),
     lane: options.lane,
     memory,
+    open,
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
     allowsPublicAccess: !options.forbidPublicAccess,

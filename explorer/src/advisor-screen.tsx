@@ -216,7 +216,7 @@ function Code({ title, code }: { title: string; code: string }) {
 const SAMPLES = 200;
 
 /** A table that cannot be read, or is gone, is advised on without its data. */
-async function sampleOf(table: string): Promise<Sample | undefined> {
+export async function sampleOf(table: string): Promise<Sample | undefined> {
   try {
     const { entities, bytes, partitions, largest, complete } = await readSketch(table);
     if (entities === 0) return undefined;

@@ -2,7 +2,6 @@ import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Row } from "./entities.ts";
 import { EntityPane } from "./entity-pane.tsx";
-import { ExplainPanel } from "./explain-panel.tsx";
 import { Failure } from "./failure.tsx";
 import { FilterBar } from "./filter-bar.tsx";
 import { Grid } from "./grid.tsx";
@@ -17,6 +16,7 @@ import { age, bytes, count, counted } from "./text.ts";
 import { useLater } from "./use-later.ts";
 
 const loadEditing = () => import("./editing/editing.ts");
+const loadExplain = () => import("./explain-panel.tsx");
 
 interface Opened {
   /** Of what is staged for it, now or later. */
@@ -97,7 +97,7 @@ export function TableScreen({ table }: { table: string }) {
       <TableHead view={view} />
       <FilterBar view={view} />
       <PlanLine view={view} explains={explains} toggleExplain={toggleExplain} />
-      {explains && <ExplainPanel view={view} />}
+      {explains && <Explain view={view} />}
       <div class="results">
         <div class="rows">
           <GridTools
@@ -151,6 +151,12 @@ export function TableScreen({ table }: { table: string }) {
       )}
     </div>
   );
+}
+
+function Explain({ view }: { view: TableView }) {
+  const { loaded, failure } = useLater(loadExplain);
+  if (loaded) return <loaded.ExplainPanel view={view} />;
+  return <p class="quiet">{failure || "Loading…"}</p>;
 }
 
 function Editor({

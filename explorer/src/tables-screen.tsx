@@ -8,7 +8,8 @@ import { addressOf } from "./route-text.ts";
 import { ServerError, session } from "./session.ts";
 import { createTable, deleteTable, readSketch } from "./table-facts.ts";
 import type { TableNames } from "./table-names.ts";
-import { age, bytes, count } from "./text.ts";
+import type { TableLoad } from "./tables-load.ts";
+import { age, bytes, count, percent } from "./text.ts";
 
 /** Tables whose entities are counted without being asked: each is a walk over the table. */
 const COUNTED_MAX = 50;
@@ -47,11 +48,48 @@ class TableCounts {
   }
 }
 
+const LOADS_MS = 10_000;
+
+/** What the server watches, read again while it is seen; undefined for whom it tells nothing. */
+function useLoads(names: readonly string[] | undefined) {
+  const loads = useSignal<ReadonlyMap<string, TableLoad> | undefined>(undefined);
+  const findings = useSignal<ReadonlyMap<string, number> | undefined>(undefined);
+  const isKnown = names !== undefined;
+  useEffect(() => {
+    if (!isKnown || session.value?.kind !== "key") return;
+    let isLeft = false;
+    const read = async (isFirst: boolean) => {
+      const loaded = await import("./tables-load.ts").catch(() => undefined);
+      if (!loaded) return;
+      const next = await loaded.readLoads(Date.now());
+      if (!isLeft) loads.value = next;
+      const found = isFirst ? await loaded.readFindings() : findings.value;
+      if (!isLeft) findings.value = found;
+    };
+    const attempt = (isFirst: boolean) => {
+      if (isFirst || (!document.hidden && loads.value)) read(isFirst).catch(quietly);
+    };
+    attempt(true);
+    const timer = setInterval(() => attempt(false), LOADS_MS);
+    return () => {
+      isLeft = true;
+      clearInterval(timer);
+    };
+  }, [isKnown, loads, findings]);
+  return { loads: loads.value, findings: findings.value };
+}
+
+/** A refusal is shown by the screens that are about load and findings; this one does without. */
+function quietly(error: unknown): void {
+  if (!(error instanceof ServerError)) throw error;
+}
+
 export function TablesScreen({ tables }: { tables: TableNames }) {
   const counts = useMemo(() => new TableCounts(), []);
   const chosen = useSignal<ReadonlySet<string>>(new Set());
   const asks = useSignal<"delete" | "truncate" | undefined>(undefined);
   const names = tables.names.value;
+  const { loads, findings } = useLoads(names);
   useEffect(() => () => counts.close(), [counts]);
   useEffect(() => {
     if (names) counts.count(names.slice(0, COUNTED_MAX));
@@ -122,6 +160,23 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                 Bytes
               </th>
               <th scope="col">Largest partition</th>
+              {loads && (
+                <>
+                  <th scope="col" title="Entities read and written a second, in the last minute">
+                    Now
+                  </th>
+                  <th
+                    scope="col"
+                    class="number"
+                    title="Entities that queries across partitions read since midnight"
+                  >
+                    Scanned today
+                  </th>
+                  <th scope="col" class="number">
+                    Findings
+                  </th>
+                </>
+              )}
               <th scope="col">Counted</th>
             </tr>
           </thead>
@@ -141,7 +196,12 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                 <th scope="row">
                   <a href={addressOf({ table: name })}>{name}</a>
                 </th>
-                <Counts fact={counts.facts.value.get(name)} count={() => counts.count([name])} />
+                <Counts
+                  fact={counts.facts.value.get(name)}
+                  count={() => counts.count([name])}
+                  load={loads && (loads.get(name) ?? NO_LOAD)}
+                  findings={findings?.get(name) ?? 0}
+                />
               </tr>
             ))}
           </tbody>
@@ -166,10 +226,45 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
   );
 }
 
-function Counts({ fact, count: countNow }: { fact: Fact | undefined; count: () => void }) {
+const NO_LOAD: TableLoad = { rate: 0, hottest: undefined, scannedToday: 0 };
+
+function Load({ load: { rate, hottest, scannedToday }, findings }: LoadProps) {
+  return (
+    <>
+      <td class="cut">
+        {rate === 0 ? <span class="quiet">quiet</span> : `${count(Math.ceil(rate))}/s`}{" "}
+        {hottest && (
+          <span class="quiet" title={`${percent(hottest.share)} of it in ${hottest.partitionKey}`}>
+            {hottest.partitionKey || "∅"} {percent(hottest.share)}
+          </span>
+        )}
+      </td>
+      <td class="number">{count(scannedToday)}</td>
+      <td class="number">{findings === 0 ? "0" : <a href="#/advisor">{findings}</a>}</td>
+    </>
+  );
+}
+
+interface LoadProps {
+  readonly load: TableLoad;
+  readonly findings: number;
+}
+
+function Counts({
+  fact,
+  count: countNow,
+  load,
+  findings,
+}: {
+  fact: Fact | undefined;
+  count: () => void;
+  load: TableLoad | undefined;
+  findings: number;
+}) {
+  const span = load ? 8 : 5;
   if (fact === undefined)
     return (
-      <td colSpan={5}>
+      <td colSpan={span}>
         <button type="button" class="link" onClick={countNow}>
           Count
         </button>
@@ -177,13 +272,13 @@ function Counts({ fact, count: countNow }: { fact: Fact | undefined; count: () =
     );
   if (fact === "counting")
     return (
-      <td colSpan={5} class="quiet">
+      <td colSpan={span} class="quiet">
         counting…
       </td>
     );
   if (fact instanceof Error)
     return (
-      <td colSpan={5} class="quiet">
+      <td colSpan={span} class="quiet">
         not counted: {fact.message}
       </td>
     );
@@ -202,6 +297,7 @@ function Counts({ fact, count: countNow }: { fact: Fact | undefined; count: () =
           </>
         )}
       </td>
+      {load && <Load load={load} findings={findings} />}
       <td class="quiet">
         {complete ? age(at, Date.now()) : `the first part, ${age(at, Date.now())}`}
       </td>

@@ -98,6 +98,15 @@ describe("advice on an index", () => {
     );
   });
 
+  it("counts values of any type that a key may have, and none where there is none", async () => {
+    const given = [7, [7, 8n], true, new Date(0), null, undefined, "7"];
+    const { distinct, commonest } = await advise(given, {
+      valueIn: (value) => value as number,
+      workload: busy,
+    });
+    assert.deepEqual([distinct, commonest], [4, { value: "7", share: 3 / 7 }]);
+  });
+
   it("refuses a sample size of 0 and negative counts", async () => {
     for (const options of [{ sampleMax: 0 }, { workload: { reads: -1, writes: 0 } }]) {
       await assert.rejects(advise(["a"], { valueIn, workload: busy, ...options }), (error) =>

@@ -8,9 +8,11 @@ export interface Workload {
   readonly reads: number;
 }
 
+type Counted = string | number | bigint | boolean | Date;
+
 export interface AdviceOptions<Row> {
-  /** The indexed value; several for a field that holds a list; undefined for none. Pure. */
-  readonly valueIn: (row: Row) => string | readonly string[] | undefined;
+  /** The indexed value; several for a field that holds a list; undefined or null for none. Pure. */
+  readonly valueIn: (row: Row) => Counted | readonly Counted[] | null | undefined;
   readonly workload: Workload;
   /** Whether the entries copy what the lookups need, so that no base is read. */
   readonly isCovering?: boolean;
@@ -60,10 +62,8 @@ export async function advise<Row>(
   let sampled = 0;
   for await (const row of rows) {
     sampled++;
-    const value = valueIn(row) ?? [];
-    for (const each of new Set(typeof value === "string" ? [value] : value)) {
-      counts.set(each, (counts.get(each) ?? 0) + 1);
-    }
+    const values = [valueIn(row) ?? []].flat();
+    for (const each of new Set(values.map(textOf))) counts.set(each, (counts.get(each) ?? 0) + 1);
     if (sampled >= sampleMax) break;
   }
   return judge(counts, sampled, options);
@@ -124,6 +124,10 @@ function judge<Row>(
   }
   const reason = `a lookup takes ${lookupRequests} requests, a scan ${scanRequests}`;
   return { verdict: "keep", reasons: [reason], ...facts };
+}
+
+function textOf(value: Counted): string {
+  return value instanceof Date ? value.toISOString() : String(value);
 }
 
 function commonestOf(counts: ReadonlyMap<string, number>, sampled: number): Advice["commonest"] {

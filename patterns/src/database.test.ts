@@ -26,6 +26,16 @@ const Person = entity("Person", {
 });
 
 describe("provision", () => {
+  it("has the queues and blobs that it was given, and says so in its type", async () => {
+    const db = connect(memory());
+    await db.queues.createQueue("given");
+    await db.blobs.createContainer("given");
+    const without = connect({ tables: memory().tables });
+    assert.equal(without.blobs, undefined);
+    // @ts-expect-error It was given none.
+    assert.throws(() => without.blobs.createContainer("none"), TypeError);
+  });
+
   it("creates every table, queue and container that is declared, once and again", async () => {
     const backend = memory();
     const db = connect(backend);

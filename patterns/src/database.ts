@@ -3,6 +3,8 @@ import { runTransaction, type Transaction } from "./entities/transaction.ts";
 import type { WriteOptions } from "./entities/write.ts";
 import { validationFailed } from "./errors.ts";
 import type { Needs, Openable } from "./model/openable.ts";
+import type { BlobsPort } from "./ports/blobs.ts";
+import type { QueuesPort } from "./ports/queues.ts";
 import type { ByMs, Layer } from "./store/layer.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { Session, type SessionEvent, type SessionOptions } from "./store/session.ts";
@@ -80,11 +82,25 @@ export class Database extends Session {
   }
 }
 
+export interface WithQueues {
+  readonly queues: QueuesPort;
+}
+
+export interface WithBlobs {
+  readonly blobs: BlobsPort;
+}
+
 /**
  * Opens the endpoints as one database. Sends no request.
  * @throws validation-failed when `tables` is an official client itself, and for limits that let nothing
  * through.
  */
+export function connect(
+  options: ConnectOptions & WithQueues & WithBlobs,
+): Database & WithQueues & WithBlobs;
+export function connect(options: ConnectOptions & WithBlobs): Database & WithBlobs;
+export function connect(options: ConnectOptions & WithQueues): Database & WithQueues;
+export function connect(options: ConnectOptions): Database;
 export function connect(options: ConnectOptions): Database {
   if (typeof options?.tables?.commit !== "function") {
     throw validationFailed(

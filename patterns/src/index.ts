@@ -1,5 +1,12 @@
 // Types are exported if a declaration, or what is opened from it, may be inferred to have them.
-export { type ConnectOptions, connect, type Database, type DatabaseEvent } from "./database.ts";
+export {
+  type ConnectOptions,
+  connect,
+  type Database,
+  type DatabaseEvent,
+  type WithBlobs,
+  type WithQueues,
+} from "./database.ts";
 export { type EntityDefinition, entity, type Infer } from "./entities/entity.ts";
 export type { Changes, KeyOf, Repository } from "./entities/repository.ts";
 export {

@@ -268,9 +268,11 @@ describe("a remote index", () => {
     });
     await employees.update(key, () => ({ email: "other" }));
     // The entry that was just given up may still carry a claim.
-    await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) =>
-      isTableError(error, "contention-exhausted"),
-    );
+    await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) => {
+      assert.ok(isTableError(error, "contention-exhausted"));
+      assert.match(error.message, /was given up, .* It can be taken from \d{4}-.*Z on: until then/);
+      return true;
+    });
     backend.clock.advance(2 * MINUTE);
     await employees.insert({ ...jones, dept: "R&D" });
     assert.equal((await employees.by.email.get({ email: jones.email }))?.dept, "R&D");

@@ -129,6 +129,8 @@ export const LIMITS = {
   peerMemoryBytesMax: 160 * 1_048_576,
   /** Ours: a body that arrives, or an answer that is read, more slowly than this for long ends its connection. */
   bytesPerSecondMin: 1024,
+  /** Ours: of the files that a process may open, so many may be connections. The rest is for data. */
+  connectionFilesShare: 3 / 4,
 
   clockSkewMs: 15 * 60 * 1000,
 } as const;

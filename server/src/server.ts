@@ -19,6 +19,7 @@ import type { Engine } from "./engine/engine.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/lane-limits.ts";
+import { OpenConnections } from "./http/open-connections.ts";
 import { type Page, withPages } from "./http/pages.ts";
 import { PeerMemory } from "./http/peer-memory.ts";
 import { RequestPipeline, type RequestPipelineOptions } from "./http/request-pipeline.ts";
@@ -224,6 +225,8 @@ export interface ServerOptions extends Omit<ServicesOptions, "services"> {
   readonly lane?: "node" | "fast";
   /** The memory that clients of all ports may occupy. Default: sized by the available memory. */
   readonly memory?: PeerMemory;
+  /** The connections of all ports. Default: as many as this process may open. */
+  readonly open?: OpenConnections;
 }
 
 export interface ListenAddress {
@@ -250,6 +253,7 @@ export interface RunningServer {
 /** The composition root: configuration in, running server out. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { listen, tls, lane = "fast", memory = new PeerMemory() } = options;
+  const { open = new OpenConnections() } = options;
   const names = SERVICE_NAMES.filter((name) => listen[name]);
   const services = await openServices({ ...options, services: names });
   const urls: Partial<Record<ServiceName, string>> = {};
@@ -262,6 +266,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           tls,
           lane,
           memory,
+          open,
           carriesStreams: name === "blob",
           onError: options.onError ?? (() => {}),
         },

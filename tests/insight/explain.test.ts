@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { describe, it } from "node:test";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { explainFilter } from "rowhouse/explain";
 import { inspect } from "rowhouse/inspect";
@@ -102,6 +103,16 @@ describe("rowhouse explain", () => {
       /^Error: Nothing serves at http:\/\/127\.0\.0\.1:\d+ \(.*ECONNREFUSED/,
     );
   });
+
+  it("names the endpoint without the key of the connection string that was given", () =>
+    withServer({}, async ({ accountUrl }) => {
+      const key = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
+      const { name } = DEVELOPMENT_ACCOUNT;
+      const against = `AccountName=${name};AccountKey=${key};TableEndpoint=${accountUrl}`;
+      const { text, failure } = await explainFilter("", { table: "People", against }, {});
+      assert.match(text, /^endpoint {2}http:\S+ answered 404$/m);
+      assert.ok(!`${text}${failure}`.includes(key));
+    }));
 
   it("sends the query to a server and prints its cost", () =>
     withServer({}, async ({ wire, accountUrl }) => {

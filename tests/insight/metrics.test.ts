@@ -58,6 +58,7 @@ describe("Metrics with two workers", () => {
       "rowhouse_engine_file_bytes",
       "rowhouse_engine_unused_bytes",
       "rowhouse_disk_free_bytes",
+      "rowhouse_durable_machines",
     ]) {
       assert.match(page, new RegExp(`^${name} \\S+$`, "m"), name);
     }

@@ -3,11 +3,14 @@ import { after, before, describe, it } from "node:test";
 import { RestError, TableClient } from "@azure/data-tables";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import { systemClock } from "@rowhouse/server/clock";
 import { decodeId, decodeText } from "@rowhouse/server/engine/key-codec";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { LocalCluster, NO_CLUSTER } from "@rowhouse/server/engine/postgres/test-cluster";
 import { runAt } from "@rowhouse/server/engine/postgres/test-server";
+import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
+import { withNodes } from "@rowhouse/server/table/partition-nodes";
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -67,6 +70,34 @@ describe("A front end over a Citus cluster", { skip: NO_CLUSTER }, () => {
         `worker ${worker}: ${count} transactions for ${expected[worker]} requests`,
       );
     }
+  });
+
+  it("tells which worker has a hot partition", async () => {
+    const engine = await openPostgresEngine({ url, allowUnsafe: true });
+    const load = new PartitionLoad(systemClock);
+    const names = Array.from({ length: PARTITIONS }, (_, n) => `p${n}`);
+    for (const partitionKey of [...names, "gone"]) {
+      const at = systemClock.now();
+      const table = partitionKey === "gone" ? "Gone" : "Spread";
+      const mutations = [
+        { kind: "insert", partitionKey, rowKey: "r", ifMatch: undefined },
+      ] as const;
+      const client = "127.0.0.1";
+      load.admitWrite({ at, account: "devstoreaccount1", table, partitionKey, mutations, client });
+    }
+    const hottest = await withNodes(
+      engine,
+      (partitions) => engine.nodesOf(partitions),
+      load.report().hottest,
+    );
+    const found = new Map(hottest.map(({ partition, node }) => [partition.split("/")[2], node]));
+    for (const { port } of cluster.workers) {
+      for (const n of await partitionsOf(port))
+        assert.match(found.get(`p${n}`)!, RegExp(`:${port}$`));
+    }
+    assert.equal(found.size, PARTITIONS + 1);
+    assert.equal(found.get("gone"), undefined);
+    await engine.close();
   });
 
   it("serves the partitions of the other worker, and refuses those of one that is away with 503, until it is back", async () => {

@@ -22,10 +22,19 @@ export class RowhouseCommand {
   #hasEnded = false;
   #waiting: (() => void)[] = [];
 
-  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+  /** @param limit a line of shell that limits it first */
+  constructor(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    limit?: string,
+  ) {
     const command = [...(args[0] === "patterns" ? SOURCES : ROWHOUSE), ...args];
     const env = { ...process.env, AZURITE_ACCOUNTS: "", ...environment };
-    this.#child = spawn(process.execPath, command, {
+    const [program, ...words] =
+      limit === undefined
+        ? [process.execPath, ...command]
+        : ["sh", "-c", `${limit}; exec "$0" "$@"`, process.execPath, ...command];
+    this.#child = spawn(program!, words, {
       cwd: root,
       env,
       stdio: ["ignore", "pipe", "pipe"],

@@ -15,7 +15,12 @@ export const TRIES_ALL = process.env.TRY === "long";
 
 /** A user's project, which begins empty. */
 export class EmptyFolder {
-  readonly path = mkdtempSync(join(tmpdir(), "rowhouse-try-"));
+  readonly path: string;
+
+  /** @param parent where Node looks for packages, too */
+  constructor(parent: string = tmpdir()) {
+    this.path = mkdtempSync(join(parent, "rowhouse-try-"));
+  }
 
   /** Installs what one command line names, as cautious users do: without scripts of packages. */
   async install(...what: readonly string[]): Promise<void> {

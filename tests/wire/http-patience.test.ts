@@ -11,6 +11,7 @@ import {
 } from "@rowhouse/server/http/lane-limits";
 import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
+import { OpenConnections } from "@rowhouse/server/http/open-connections";
 import { PeerMemory } from "@rowhouse/server/http/peer-memory";
 import { Echo } from "./echo.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -33,6 +34,7 @@ describe("The fast lane", () => {
     onError: (error) => assert.fail(String(error)),
     lingering,
     memory,
+    open: new OpenConnections(),
     requestMsMax: REQUEST_MS_MAX,
     clock: () => now,
   });

@@ -52,7 +52,7 @@ await withFolder(async (folder) => {
   await pause(30);
   console.log(`30 s after they left: ${memory()} MiB`);
   console.log("alone", alone, "among", among);
-  const metrics = await (await fetch(`${table}/metrics`)).text();
+  const metrics = await (await fetch(`${table}/_rowhouse/metrics`)).text();
   console.log(
     metrics
       .split("\n")

@@ -32,7 +32,8 @@ export async function compareTables(options: CompareOptions): Promise<number> {
   let compared = 0;
   const work = async () => {
     for (let filter = ranges.shift(); ; filter = ranges.shift()) {
-      compared += await compareRange(options, bothFilters(filter, where));
+      const inRange = await compareRange(options, bothFilters(filter, where));
+      compared += inRange;
       if (ranges.length === 0) return;
     }
   };

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { Checkpoint } from "./checkpoint.ts";
 import { compareTables, type Difference } from "./compare-tables.ts";
 import { type CopyState, copyTable, Pace } from "./copy-table.ts";
+import { readTablesToMove } from "./read-table.ts";
 import type { TableConnection } from "./table-endpoint.ts";
 import { change, EVERY_TYPE, fill } from "./test-entities.ts";
 import { startTableServer } from "./test-table-server.ts";
@@ -59,6 +60,25 @@ const MANY = Array.from({ length: 3200 }, (_, i) =>
     i % 50 === 0 ? EVERY_TYPE : `"I":${i}`,
   ),
 );
+
+describe("Copying all tables", () => {
+  it("leaves out the indexes that the server keeps, and says how to declare them again", async () => {
+    await using source = await startTableServer();
+    const connection = source.connect();
+    await fill(connection, "films", [change("1980", "a", EVERY_TYPE)]);
+    const created = await connection.send({
+      method: "PUT",
+      path: "/_rowhouse/indexes/FilmsByI",
+      headers: { "Content-Type": "application/json" },
+      body: Buffer.from('{"table":"films","key":"I:Int32 desc"}'),
+    });
+    assert.equal(created.status, 201);
+    const said: string[] = [];
+    assert.deepEqual(await readTablesToMove(connection, (line) => said.push(line)), ["films"]);
+    assert.equal(said.length, 1);
+    assert.match(said[0]!, /rowhouse index create FilmsByI --table films --key 'I:Int32 desc'$/);
+  });
+});
 
 describe("Copying a table between two endpoints", () => {
   it("keeps every entity and every type", async () => {

@@ -101,7 +101,7 @@ describe("Importing a file", () => {
         rejects.map(
           ({ where, reason }) => `${where.split(" ").slice(1).join(" ")}: ${reason.split(":")[0]}`,
         ),
-        ["line 3: PropertiesNeedValue", "line 4: InvalidInput", "line 5: InvalidInput"],
+        ["line 3: PropertiesNeedValue", "line 4: it is no JSON", "line 5: InvalidInput"],
       );
     }));
 

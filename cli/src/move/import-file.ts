@@ -70,12 +70,23 @@ export async function importFile(
       const { partitionKey, rowKey } = decodeEntity(record.body);
       changes.push({ partitionKey, rowKey, entity: record.body, record });
     } catch (error) {
-      reject(record, reasonOf(error));
+      const unread = format === "jsonl" ? whyNotJson(record.body) : undefined;
+      reject(record, unread ?? reasonOf(error));
     }
     if (changes.length === CHANGES_AT_ONCE) await write(record);
   }
   if (last !== undefined) await write(last);
   return done.written;
+}
+
+/** The service only says that it is InvalidInput. */
+function whyNotJson(line: Buffer): string | undefined {
+  try {
+    JSON.parse(line.toString("utf8"));
+  } catch (error) {
+    return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`;
+  }
+  return undefined;
 }
 
 function reasonOf(error: unknown): string {

@@ -1,3 +1,4 @@
+import type { ShownIndex } from "@rowhouse/server/table/indexes/index-json";
 import { type RawEntity, splitList } from "./raw-entity.ts";
 import { describeRefusal, type TableConnection } from "./table-endpoint.ts";
 
@@ -62,8 +63,7 @@ export async function* readPages(
   }
 }
 
-/** The names of all tables. */
-export async function readTableNames(connection: TableConnection): Promise<string[]> {
+async function readTableNames(connection: TableConnection): Promise<string[]> {
   const names: string[] = [];
   let from = "";
   do {
@@ -83,6 +83,30 @@ export async function readTableNames(connection: TableConnection): Promise<strin
     from = answer.headers.get("x-ms-continuation-nexttablename") ?? "";
   } while (from !== "");
   return names;
+}
+
+/**
+ * The names of the tables to move when none are named. Not those that the server keeps as indexes of others: elsewhere a
+ * copy would be a table that follows nothing. How to declare them there is said instead.
+ */
+export async function readTablesToMove(
+  connection: TableConnection,
+  say: (line: string) => void,
+): Promise<string[]> {
+  const names = await readTableNames(connection);
+  const answer = await connection.send({ method: "GET", path: "/_rowhouse/indexes" });
+  // Other services know no such address, and a SAS opens it nowhere.
+  if (answer.status !== 200) return names;
+  const { indexes } = JSON.parse(answer.body.toString("utf8")) as {
+    readonly indexes: readonly ShownIndex[];
+  };
+  for (const { name, table, key } of indexes) {
+    say(
+      `${name}: left out, an index that the server keeps; declare it where ${table} goes: rowhouse index create ${name} --table ${table} --key '${key}'`,
+    );
+  }
+  const kept = new Set(indexes.map(({ name }) => name));
+  return names.filter((name) => !kept.has(name));
 }
 
 /** Creates a table that may exist. @throws Error with the endpoint's refusal */

@@ -1,7 +1,7 @@
 import type { AnyEntity, Database, Openable, Row } from "@rowhouse/patterns";
 import type { Advice } from "@rowhouse/patterns/advise";
 import { alignColumns, countOf, type Outcome } from "./outcome.ts";
-import { optionsOf } from "./record.ts";
+import { kindOf, optionsOf } from "./record.ts";
 import { listOf, type Schema, type Target, targetOf } from "./schema.ts";
 
 export interface AdviseOptions {
@@ -11,6 +11,8 @@ export interface AdviseOptions {
   readonly sample: number;
   /** The number of all entities, if the sample is only a part. */
   readonly total?: number;
+  /** Whether the lookups read with consistency "eventual". Default: each entry is checked against its base. */
+  readonly eventual?: boolean;
 }
 
 /** The maximum number of values to count, so that they fit in memory. */
@@ -27,10 +29,10 @@ export async function adviseIndex(
   schema: Schema,
   database: Database,
   name: string,
-  { reads, writes, sample, total }: AdviseOptions,
+  { reads, writes, sample, total, eventual = false }: AdviseOptions,
 ): Promise<Outcome> {
   const { advise } = await schema.library.load("@rowhouse/patterns/advise");
-  const { entity, isCovering, isUnique, valueIn } = indexedBy(targetOf(schema, name));
+  const { entity, isCovering, isUnique, valueIn } = indexedBy(targetOf(schema, name), eventual);
   const entities = database.open(entity as AnyEntity & Openable<Scannable>);
   const rows = entities.scan().stream({ allow: "table-scan", because: "rowhouse patterns advise" });
   const found = await advise(rows, {
@@ -70,7 +72,7 @@ export async function adviseIndex(
 }
 
 /** What to count: a field, or the fields that an index's keys add to those of the entity's own key. */
-function indexedBy({ entity, part }: Target) {
+function indexedBy({ entity, part }: Target, isEventual: boolean) {
   const { rows, indexes, name } = entity;
   const index = part === undefined ? undefined : indexes[part];
   const place = index?.place(entity);
@@ -82,13 +84,17 @@ function indexedBy({ entity, part }: Target) {
     const combined = combinations(`${name}.${part}`);
     return {
       entity,
-      isCovering: copy === "full",
+      isCovering: copy === "full" && (isEventual || kindOf(index) !== "remote"),
       isUnique: optionsOf(index).unique === true,
       valueIn: (row: Row) =>
         when(row)
           ? combined(fields.map((field) => (each[field] ? each[field](row) : row[field])))
           : undefined,
     };
+  }
+  const [inPartition, ...more] = rows.partition.segments;
+  if (part !== undefined && inPartition?.field === part && more.length === 0) {
+    throw new Error(`${name}.${part} is the partition key: queries by it need no index.`);
   }
   if (part !== undefined && part in rows.fields) {
     const combined = combinations(`${name}.${part}`);

@@ -8,6 +8,7 @@ export function lintEntities(entities: readonly AnyEntity[]): Finding[] {
   return [
     ...entities.flatMap((entity) => [
       ...lintPartitions(entity),
+      ...lintLiteral(entity),
       ...lintPrefixes(entity),
       ...lintUnique(entity),
       ...lintLists(entity),
@@ -39,6 +40,22 @@ function lintPartitions(entity: AnyEntity): Finding[] {
     }
     return [];
   });
+}
+
+/** An index or an entity that is added to the table later might have the same keys. */
+function lintLiteral({ name, rows }: AnyEntity): Finding[] {
+  if (rows.partition.prefix !== "" || rows.row.prefix !== "") return [];
+  return [
+    {
+      id: "no-literal",
+      level: "warning",
+      where: name,
+      message:
+        "has a row key that begins with no literal, so its table can have no index and no other entity later",
+      remedy:
+        'begin the row key with k.lit("…") while there are no rows, or keep the table for these rows.',
+    },
+  ];
 }
 
 /** Of two indexes whose keys begin alike, the longer one answers every query of the shorter one. */

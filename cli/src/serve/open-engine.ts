@@ -9,6 +9,7 @@ import { LONG_FREE_LIST_PAGES } from "@rowhouse/server/engine/lmdb/data-file";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Health } from "@rowhouse/server/http/health";
+import type { NodesOf } from "@rowhouse/server/table/partition-nodes";
 import type { Logger } from "pino";
 import type { ServeOptions } from "./serve-options.ts";
 
@@ -18,6 +19,10 @@ export interface OpenedEngine {
   readonly contentStore?: ContentStore;
   /** What `/readyz` reports about the engine. */
   readonly health: () => Health | Promise<Health>;
+  /** The machines on whose disks an acknowledged write is now; 2 for "more than one". */
+  readonly durableMachines: () => number;
+  /** Where the engine is a cluster. */
+  readonly nodesOf?: NodesOf;
 }
 
 /** The flags that select and configure the engine. */
@@ -52,6 +57,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
       engine,
       contentStore: new MemoryContentStore(),
       health: () => ({ ready: true, detail }),
+      durableMachines: () => 0,
     };
   }
   const path = resolve(options.location);
@@ -63,6 +69,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   let hadContents = false;
   return {
     engine,
+    durableMachines: () => 1,
     health() {
       const refusal = engine.refusal();
       const hasContents = existsSync(contents);
@@ -140,7 +147,8 @@ async function openPostgres(
     preparedStatements,
     requireDurability,
     onDurability(now, before) {
-      const level = before.keeps.size > now.keeps.size || now.class === "none" ? "error" : "warn";
+      const isLess = now.machines < before.machines || now.keeps.size < before.keeps.size;
+      const level = isLess ? "error" : "warn";
       log[level](
         { engine: "postgres", durability: now.class, before: before.class },
         `what an acknowledged write means has changed: ${now.detail}`,
@@ -153,6 +161,10 @@ async function openPostgres(
   const trouble = new TroubleLog(log);
   return {
     engine,
+    durableMachines: () => engine.durability.machines,
+    ...(engine.facts.dialect === "citus" && {
+      nodesOf: (partitions) => engine.nodesOf(partitions),
+    }),
     async health() {
       const { ready, durabilityClass, detail } = await engine.health();
       trouble.report(ready ? undefined : detail);

@@ -19,6 +19,8 @@ import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/print-me
 import { type Metric, partsOf, single } from "@rowhouse/server/insight/prometheus";
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import {
+  type ConnectionCounts,
+  connectionMetrics,
   engineMetrics,
   type PeerCounts,
   peerMetrics,
@@ -30,6 +32,7 @@ import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
 import { type QueueCounts, QueueFigures } from "@rowhouse/server/queue/queue-figures";
 import type { Scrub } from "@rowhouse/server/scrub";
+import { type NodesOf, withNodes } from "@rowhouse/server/table/partition-nodes";
 import type { Gate } from "@rowhouse/server/wire/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/wire/observer";
 import type { Logger } from "pino";
@@ -67,8 +70,12 @@ const TOKEN_BYTES = 18;
 interface Watched {
   readonly engine: Engine;
   readonly memory: PeerCounts;
+  readonly open: ConnectionCounts;
   /** Absent where nothing is stored. */
   readonly scrub: Scrub | undefined;
+  /** See `OpenedEngine`. */
+  readonly durableMachines: () => number;
+  readonly nodesOf: NodesOf | undefined;
 }
 
 /** The variable that tells workers the token of the pages, if it was generated. */
@@ -152,7 +159,7 @@ export function openWatch(
   if (options.faults !== undefined) breakRequests(parts, options.faults);
   watchTargets(parts, options, log);
   if (options.metrics) serveMetrics(parts, watched);
-  const load = options.insight ? watchLoad(parts) : undefined;
+  const load = options.insight ? watchLoad(parts, watched) : undefined;
   if (options.hasExplorer) watchForExplorer(parts, watched.engine, load);
   if (options.record !== undefined) record(parts, options.record, options.workers, log);
   if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
@@ -217,7 +224,7 @@ function reportTargets(parts: readonly TargetsReport[]): void {
 
 function serveMetrics(
   { insights, observers, counted, pages }: WatchParts,
-  { engine, memory, scrub }: Watched,
+  { engine, memory, open, scrub, durableMachines }: Watched,
 ): void {
   const metrics = new RequestMetrics();
   insights.push(metrics);
@@ -230,8 +237,16 @@ function serveMetrics(
     const ofParts = counted.flatMap((each) => each.metrics());
     const ofScrub = scrub ? scrubMetrics(scrub) : [];
     const ofBackup = engine.path === undefined ? [] : await backupMetrics(engine);
-    const ofStored = [...queueMetrics(await queues.counts()), ...ofBackup];
-    const ofServer = [...ofParts, ...ofEngine, ...peerMetrics(memory), ...ofScrub, ...ofStored];
+    const durable = single(
+      "rowhouse_durable_machines",
+      "gauge",
+      "Machines on whose disks an acknowledged write is, by the settings of the engine; 2 for more than one.",
+      durableMachines(),
+      "min",
+    );
+    const ofStored = [durable, ...queueMetrics(await queues.counts()), ...ofBackup];
+    const ofPeers = [...peerMetrics(memory), connectionMetrics(open)];
+    const ofServer = [...ofParts, ...ofEngine, ...ofPeers, ...ofScrub, ...ofStored];
     return [...partsOf(ofServer), ...(await ofProcess.parts())];
   };
   const gather = gathering("metrics", own);
@@ -239,16 +254,18 @@ function serveMetrics(
   pages.push({ name: "metrics", open: true, answer });
 }
 
-function watchLoad({ insights, pages }: WatchParts): PartitionLoad {
+function watchLoad({ insights, pages }: WatchParts, { engine, nodesOf }: Watched): PartitionLoad {
   const load = new PartitionLoad(systemClock);
   insights.push(load);
   const count = (query: URLSearchParams, name: string, most: number) =>
     Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
   const gatherLoad = gathering("partitions", () => load.part());
   const gatherHeat = gathering("heatmap", () => load.heatPart());
-  const partitions = jsonPage(async (query) =>
-    reportLoad(await gatherLoad(), count(query, "top", 1000)),
-  );
+  const partitions = jsonPage(async (query) => {
+    const report = reportLoad(await gatherLoad(), count(query, "top", 1000));
+    if (nodesOf === undefined) return report;
+    return { ...report, hottest: await withNodes(engine, nodesOf, report.hottest) };
+  });
   const heatMap = jsonPage(async (query) =>
     drawHeatMap(await gatherHeat(), count(query, "rows", 256)),
   );

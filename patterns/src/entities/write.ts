@@ -37,10 +37,13 @@ export interface Step {
 /** The writer lost a race: it must read again and retry. */
 export class Stale extends Error {
   readonly rowKey: string;
+  /** What to say if it is so again in every attempt. Default: that others won. */
+  readonly reason: string | undefined;
 
-  constructor(rowKey: string, cause?: unknown) {
-    super(`${rowKey} changed since it was read.`, { cause });
+  constructor(rowKey: string, cause?: unknown, reason?: string) {
+    super(reason ?? `${rowKey} changed since it was read.`, { cause });
     this.rowKey = rowKey;
+    this.reason = reason;
   }
 }
 
@@ -359,12 +362,17 @@ export async function retryWhileStale<Result>(
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
       if (count >= attempts) {
-        const message = `Each of ${count} attempts to write ${error.rowKey} lost a race or ran out of time.`;
+        const message =
+          error.reason ??
+          `Each of ${count} attempts to write ${error.rowKey} lost a race or ran out of time.`;
         throw tableError(
           "contention-exhausted",
           message,
           { key: error.rowKey, attempts: count },
-          { cause: error },
+          {
+            cause: error,
+            ...(error.reason && { remedy: "try again then, or choose another value." }),
+          },
         );
       }
       await clock.sleep(BACKOFF_MIN_MS + (BACKOFF_MAX_MS - BACKOFF_MIN_MS) * random());

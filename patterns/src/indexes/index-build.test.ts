@@ -7,6 +7,7 @@ import { repairIndex, verifyIndex } from "../index-scrub.ts";
 import { controlledIndexes } from "../index-states.ts";
 import { definitionHash } from "../model/declared-index.ts";
 import { deleteOf } from "../ports/mutation.ts";
+import { isRefusal } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
 import { createWorker } from "../queue-worker.ts";
@@ -64,6 +65,19 @@ async function shardsIn({ tables }: Memory) {
 }
 
 describe("a build that several processes share", () => {
+  it("of a table that is not there fails at once, and takes the index from nobody", async () => {
+    const backend = small();
+    const db = connect(backend);
+    await db.tables.createTable("rhcontrol");
+    await indexLifeCycle(db, Indexed, "far").disable();
+    const before = backend.clock.now();
+    await assert.rejects(indexLifeCycle(db, Indexed, "far").build(), (error) =>
+      isRefusal(error, 404),
+    );
+    assert.equal(backend.clock.now(), before);
+    assert.equal(await indexLifeCycle(db, Indexed, "far").state(), "disabled");
+  });
+
   it("refuses a rate at which it would never finish", async () => {
     const backend = small();
     const db = connect(backend);
@@ -190,7 +204,7 @@ describe("a build that several processes share", () => {
     assert.deepEqual(progress.at(-1), { done: 35, shards: 3, shardsDone: 3 });
     assert.equal(result.done, 35);
     const forEachShard = 7; // Recorded, claimed, read, the index's state, saved, done, deleted.
-    assert.equal(requests, 35 * 3 + 3 * forEachShard + 14);
+    assert.equal(requests, 35 * 3 + 3 * forEachShard + 15);
   });
 
   it("is shared by processes, each of which ends when all shards are done", async () => {

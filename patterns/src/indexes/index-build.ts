@@ -195,6 +195,9 @@ export class IndexBuild {
       );
       this.#hasBegun = true;
     };
+    // That there is no table with entities is said at once, not after the wait below.
+    const { session, entity } = this.#index;
+    await session.tables.get(entity.table, { partitionKey: "", rowKey: "" });
     await createIndexTables(this.#index);
     await keep();
     // A writer that does not know the new state would write rows without entries.

@@ -196,7 +196,7 @@ export class RemoteEntries implements EntryKeeper {
     const owner = this.baseOf(entry) ?? entry;
     const obstacle = await this.#obstacle(key, base, entry);
     if (obstacle === "duplicate") throw valueTaken(this.#context, key.rowKey, owner, refusal);
-    if (obstacle) throw new Stale(key.rowKey);
+    if (obstacle) throw new Stale(key.rowKey, refusal, this.#heldUntil(key, entry));
     const taken = await this.#overwrite(key, entry.etag, properties, byMs);
     if (!taken) throw new Stale(owner.rowKey);
     return taken;
@@ -329,6 +329,15 @@ export class RemoteEntries implements EntryKeeper {
     if (!this.#isSettled(entry)) return false;
     const deleted = await this.#writeIfCurrent(deleteOf(entry, entry.etag));
     return deleted !== undefined || (await this.#get(entry)) === undefined;
+  }
+
+  /** Why a value that nobody has cannot be had yet; the time is by the service's clock. */
+  #heldUntil({ rowKey }: EntityKey, { timestamp }: StoredEntity): string {
+    const { settleMs } = this.#index.timing;
+    const from = timestamp
+      ? `from ${new Date(Date.parse(timestamp) + settleMs).toISOString()} on`
+      : "later";
+    return `${rowKey} was given up, or claimed in vain, less than ${settleMs / 1000} s after it was written. It can be taken ${from}: until then a writer that claimed it might still commit.`;
   }
 
   #isSettled(entry: StoredEntity): boolean {

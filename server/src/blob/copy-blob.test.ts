@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { DEVELOPMENT_ACCOUNT } from "../auth/accounts.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine } from "../engine/engine.ts";
 import { partitionPrefixRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import {
   APPEND,
+  accountSas,
   BLOCK,
   BlobLab,
   LabClock,
@@ -295,6 +297,36 @@ describe("Copy Blob", () => {
     await lab.must("DELETE", "/open/from", { account });
     assert.equal((await lab.must("GET", "/open/from")).body.toString(), "public");
     await lab.assertTidy();
+  });
+
+  it("copies from other accounts of the server what a token of theirs opens, and no other token", async () => {
+    const account = OTHER_ACCOUNT;
+    await lab.must("PUT", "/docs?restype=container", { account });
+    await lab.must("PUT", "/docs/from", { account, headers: BLOCK, body: "private" });
+    const from = (token: string) => ({
+      headers: { "x-ms-copy-source": `http://127.0.0.1:10000/otheraccount/docs/from?${token}` },
+    });
+    const good = accountSas(account);
+    await lab.must("PUT", "/docs/to", from(good));
+    assert.equal((await lab.must("GET", "/docs/to")).body.toString(), "private");
+    await lab.must("PUT", "/docs/url", { headers: { ...BLOCK, ...from(good).headers } });
+    assert.equal((await lab.must("GET", "/docs/url")).body.toString(), "private");
+    for (const token of [
+      // Of the caller's account, and one that names the other account but is signed by the caller's key.
+      accountSas(DEVELOPMENT_ACCOUNT),
+      accountSas({ ...account, keys: DEVELOPMENT_ACCOUNT.keys }),
+      good.replace("sp=r", "sp=rl"),
+      accountSas(account, { sp: "w" }),
+      accountSas(account, { se: "2026-07-30T00:00:00Z" }),
+    ]) {
+      for (const kind of [{}, BLOCK]) {
+        const { headers } = from(token);
+        await lab.refused("403 CannotVerifyCopySource", "PUT", "/docs/no", {
+          headers: { ...kind, ...headers },
+        });
+      }
+    }
+    await lab.refused("404 BlobNotFound", "GET", "/docs/no");
   });
 
   it("does not take a blob of the cloud account with the same name for its own", async () => {

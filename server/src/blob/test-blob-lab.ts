@@ -20,8 +20,11 @@ import { auditBlobs } from "./test-audit-blobs.ts";
 
 const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 
-/** The second account of the server, with the same keys. */
-export const OTHER_ACCOUNT: Account = { ...DEVELOPMENT_ACCOUNT, name: "otheraccount" };
+/** The second account of the server. */
+export const OTHER_ACCOUNT: Account = {
+  name: "otheraccount",
+  keys: [Buffer.from("a key that no other account has, of 64 bytes".padEnd(64, "."))],
+};
 
 /** The header that makes a blob a block blob. */
 export const BLOCK = { "x-ms-blob-type": "BlockBlob" };
@@ -138,8 +141,8 @@ export class BlobLab {
   /** @param path relative to the account */
   async send(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
     const body = Buffer.from(request.body ?? "");
-    const account = request.account?.name ?? ACCOUNT;
-    const target = `/${account}${path}`;
+    const { account = DEVELOPMENT_ACCOUNT } = request;
+    const target = `/${account.name}${path}`;
     const headers = {
       Host: "127.0.0.1:10000",
       "x-ms-date": new Date(this.clock.now()).toUTCString(),
@@ -173,7 +176,7 @@ export class BlobLab {
   signed(method: string, path: string): string {
     const target = `/${ACCOUNT}${path}`;
     const headers = ["x-ms-date", new Date(this.clock.now()).toUTCString()];
-    const signature = authorization(ACCOUNT, method, target, headers);
+    const signature = authorization(DEVELOPMENT_ACCOUNT, method, target, headers);
     return `${method} ${target} HTTP/1.1\r\n${headers.join(": ")}\r\nAuthorization: ${signature}\r\n`;
   }
 
@@ -227,8 +230,19 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
+/** A token for the objects of an account, as query text. */
+export function accountSas(
+  account: Account,
+  { sp = "r", se = "2026-08-01T00:00:00Z" } = {},
+): string {
+  const sv = "2019-02-02";
+  const text = [account.name, sp, "b", "o", "", se, "", "", sv, ""].join("\n");
+  const sig = encodeURIComponent(sign(text, account));
+  return `sv=${sv}&ss=b&srt=o&sp=${sp}&se=${se}&sig=${sig}`;
+}
+
 function authorization(
-  account: string,
+  account: Account,
   verb: string,
   target: string,
   rawHeaders: readonly string[],
@@ -242,8 +256,8 @@ function authorization(
     rawHeaders,
     header: (name: string) => byName.get(name),
   };
-  const [text = ""] = sharedKeyLiteStrings(request, account);
-  return `SharedKeyLite ${account}:${sign(text)}`;
+  const [text = ""] = sharedKeyLiteStrings(request, account.name);
+  return `SharedKeyLite ${account.name}:${sign(text, account)}`;
 }
 
 function mapOf(headers: readonly string[]): ReadonlyMap<string, string> {

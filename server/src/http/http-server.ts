@@ -1,4 +1,4 @@
-import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer as createHttpServer, type Server, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer, Server as HttpsServer } from "node:https";
 import {
   type AddressInfo,
@@ -10,6 +10,7 @@ import { FastLane } from "./fast/fast-lane.ts";
 import { type Handle, type OnError, STALLED_MS_MAX } from "./lane-limits.ts";
 import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
+import { type OpenConnection, OpenConnections } from "./open-connections.ts";
 import { PeerMemory } from "./peer-memory.ts";
 import { readRawTargets } from "./raw-target.ts";
 
@@ -26,6 +27,8 @@ export interface HttpServerOptions {
   readonly lingering?: LingeringCloses;
   /** Shared by all ports. Default: of this port alone. */
   readonly memory?: PeerMemory;
+  /** Shared by all ports. Default: of this port alone. */
+  readonly open?: OpenConnections;
   /** The fast lane's monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
   readonly onError: OnError;
@@ -69,6 +72,7 @@ export class HttpServer {
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
     const { onError, lingering = new LingeringCloses(), memory = new PeerMemory() } = options;
+    const { open = new OpenConnections() } = options;
     this.#lingering = lingering;
     this.#memory = memory;
     const listener = nodeListener({ handle, lingering, memory, onError });
@@ -82,7 +86,7 @@ export class HttpServer {
     Object.assign(this.#http, { httpAllowHalfOpen: true });
     const ready = options.tls ? "secureConnection" : "connection";
     readRawTargets(this.#http, ready);
-    this.#watch(this.#http, ready);
+    this.#watch(this.#http, ready, open);
     if (options.lane === "node" || options.tls) {
       this.#listening = this.#http;
       return;
@@ -95,6 +99,7 @@ export class HttpServer {
       onError,
       lingering,
       memory,
+      open,
       requestMsMax: settings.requestTimeout,
       ...(options.clock && { clock: options.clock }),
       // As if node:http had just accepted the connection.
@@ -168,15 +173,64 @@ export class HttpServer {
   }
 
   /** Tracks connections. Under TLS, a connection becomes a newcomer when its handshake is done. */
-  #watch(http: Server, ready: "connection" | "secureConnection"): void {
+  #watch(http: Server, ready: "connection" | "secureConnection", open: OpenConnections): void {
+    const connections = new Map<string, NodeConnection>();
+    /** By the sockets that requests come from, which under TLS are not the accepted ones. */
+    const ofRequests = new WeakMap<Socket, NodeConnection>();
     http.on("connection", (socket: Socket) => {
+      // node:http gets a connection anew after a raw target.
+      if (this.#sockets.has(socket)) return;
       this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
+      const connection = new NodeConnection(socket);
+      const peer = peerOf(socket);
+      connections.set(peer, connection);
+      open.add(connection);
+      socket.once("close", () => {
+        this.#sockets.delete(socket);
+        connections.delete(peer);
+        open.delete(connection);
+      });
     });
     http.on(ready, (socket: Socket) => {
+      const connection = connections.get(peerOf(socket));
+      if (connection) ofRequests.set(socket, connection);
       this.#newcomers.add(socket);
       socket.once("close", () => this.#newcomers.delete(socket));
     });
-    http.on("request", ({ socket }) => this.#newcomers.delete(socket));
+    http.on("request", ({ socket }, response) => {
+      this.#newcomers.delete(socket);
+      ofRequests.get(socket)?.begin(response);
+    });
+  }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+/** A connection of node:http, which is idle once its responses have ended. */
+class NodeConnection implements OpenConnection {
+  readonly #socket: Socket;
+  #responses = 0;
+  #since = performance.now();
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  get idleSince(): number | undefined {
+    return this.#responses > 0 ? undefined : this.#since;
+  }
+
+  begin(response: ServerResponse): void {
+    this.#responses++;
+    response.once("close", () => {
+      this.#responses--;
+      this.#since = performance.now();
+    });
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
   }
 }

@@ -129,6 +129,22 @@ describe("Memory that clients make a server hold", () => {
     assert.ok(cut.length > 0 && cut.length < 10);
   });
 
+  it("is not counted again for a connection that was cut, while its answer is still being read", async () => {
+    const { memory, peer } = room();
+    const holding = peer("a", "1");
+    let read = 0;
+    async function* store() {
+      for (; read < 10; read++) yield new Uint8Array(100);
+    }
+    const parts = holding.pouring(store());
+    await parts.next();
+    assert.equal(memory.bytes, 200);
+    holding.cut();
+    assert.deepEqual(await parts.next(), { done: true, value: undefined });
+    assert.equal(memory.bytes, 0);
+    assert.equal(read, 1);
+  });
+
   for (const [what, seconds] of [
     ["body", 30],
     ["reader", 120],

@@ -244,6 +244,7 @@ export class Holding {
   /** What is left of an answer that leaves in one piece, at the last look. */
   #left = 0;
   #lookLeft: (() => number) | undefined;
+  #isCut = false;
 
   constructor(memory: PeerMemory, peer: PeerConnection) {
     this.#memory = memory;
@@ -339,6 +340,8 @@ export class Holding {
   async *pouring(parts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       for await (const part of parts) {
+        // Nobody waits for what was still being read for it.
+        if (this.#isCut) return;
         // A store reads the part behind it in the meantime.
         this.answer(2 * part.length);
         yield part;
@@ -357,6 +360,7 @@ export class Holding {
   }
 
   cut(): void {
+    this.#isCut = true;
     this.end();
     this.#peer.destroy();
   }

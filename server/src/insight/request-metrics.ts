@@ -218,6 +218,23 @@ export function peerMetrics({ bytes, counts }: PeerCounts): Metric[] {
   ];
 }
 
+/** What `http/open-connections.ts` counts. */
+export interface ConnectionCounts {
+  readonly counts: { readonly closedIdle: number; readonly refused: number };
+}
+
+export function connectionMetrics({ counts }: ConnectionCounts): Metric {
+  return {
+    name: "rowhouse_connections_closed_total",
+    type: "counter",
+    help: "Connections closed because too many were open: the oldest idle, or new ones where none was idle.",
+    samples: [
+      { labels: { reason: "idle" }, value: counts.closedIdle },
+      { labels: { reason: "refused" }, value: counts.refused },
+    ],
+  };
+}
+
 export function engineMetrics(counts: EngineCounts): Metric[] {
   const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
   const { unusedBytes, diskFreeBytes } = counts;

@@ -7,6 +7,7 @@ import {
   parseEntityQueryOptions,
 } from "@rowhouse/protocol/query-options";
 import { type Awaitable, whenReady } from "../awaitable.ts";
+import { timeInTurn } from "../engine/time-slice.ts";
 import { costHeaders, keysRead, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { explainIndexes, type IndexPlan, planIndexes } from "../query/indexes/index-planner.ts";
@@ -96,7 +97,10 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         partition: undefined,
       };
       insight.admitQuery(facts);
-      return readPage(context, input, { opened, isConfirmed, plan, indexed, facts });
+      const read = (isThere: boolean) =>
+        readPage(context, input, { opened, isConfirmed: isThere, plan, indexed, facts });
+      // The table may go while the page waits.
+      return timeInTurn()?.then(() => read(false)) ?? read(isConfirmed);
     });
   },
 

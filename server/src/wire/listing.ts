@@ -1,5 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { TimeSlice } from "../engine/time-slice.ts";
+import { TimeSlice, timeInTurn } from "../engine/time-slice.ts";
 import { escapeAttribute, printDocument, printElement, printLeaf } from "../xml/print-xml.ts";
 import type { Metadata } from "./metadata.ts";
 import type { RequestHead, WireRequest } from "./operation.ts";
@@ -78,6 +78,7 @@ export async function printEntries<Entry>(
   entries: readonly Entry[],
   print: (entry: Entry) => string,
 ): Promise<string> {
+  await timeInTurn();
   const slice = new TimeSlice();
   let printed = "";
   for (const entry of entries) {

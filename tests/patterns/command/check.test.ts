@@ -201,9 +201,14 @@ describe("rowhouse patterns check", () => {
     const file = moduleOf({
       fields,
       partition: 'k.isoDate("at", "hour")',
-      row: 'k.str("dept"), k.uint("id", 6)',
+      row: 'k.lit("empid"), k.str("dept"), k.uint("id", 6)',
     });
     assert.deepEqual(idsOf(await check(file, {})).ids, ["time-like-partition"]);
+  });
+
+  it("warns of row keys that begin with no literal, which leave no room for an index in their table", async () => {
+    const file = moduleOf({ row: 'k.uint("id", 6)' });
+    assert.deepEqual(idsOf(await check(file, {})), { ids: ["no-literal"], found: false });
   });
 
   it("warns of an index whose queries another index can answer", async () => {

@@ -304,6 +304,39 @@ describe("rowhouse patterns advise", () => {
     );
   });
 
+  it("knows that a remote index reads each entity unless its lookups are eventual, and that a partition key needs none", async () => {
+    const { database, schema } = await begin();
+    const Person = entity("Person", {
+      version: 1,
+      fields: { dept: f.string(), id: f.int32(), town: f.string() },
+      key: { partition: [k.str("dept")], row: [k.lit("id"), k.uint("id", 6)] },
+      indexes: {
+        town: remoteIndex({
+          table: "PersonByTown",
+          partition: [k.str("town")],
+          row: [k.str("dept"), k.uint("id", 6)],
+          mode: "inline",
+        }),
+      },
+    });
+    await database.createTables(Person);
+    for (let id = 0; id < 12; id++) {
+      await database.open(Person).insert({ dept: "Sales", id, town: `t${id % 6}` });
+    }
+    const people = { ...schema, entities: new Map([["Person", Person]]) };
+    const options = { reads: 1, writes: 1, sample: 100 };
+    const lookup = async (more: object) => {
+      const { lines } = await adviseIndex(people, database, "Person.town", { ...options, ...more });
+      return lines.find((line) => line.startsWith("  a lookup"))?.replace(/ +/g, " ");
+    };
+    assert.equal(await lookup({}), " a lookup 3 requests");
+    assert.equal(await lookup({ eventual: true }), " a lookup 1 request");
+    await assert.rejects(
+      adviseIndex(people, database, "Person.dept", options),
+      /Person\.dept is the partition key/,
+    );
+  });
+
   it("counts the values that `each` returns, for the entities that `when` selects", async () => {
     const { database, schema } = await begin();
     const Film = entity("Film", {

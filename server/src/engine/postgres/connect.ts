@@ -2,6 +2,7 @@ import pg from "pg";
 import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import type { Lineage } from "./fence.ts";
+import { LentReads } from "./lent-reads.ts";
 import { query } from "./query.ts";
 import { Session, type SessionControl } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
@@ -51,6 +52,8 @@ export async function connect(
   signal?: AbortSignal,
 ): Promise<Connected> {
   signal?.throwIfAborted();
+  const ssl = tlsFor(config, host);
+  const reads = ssl === false ? new LentReads() : undefined;
   const client = new pg.Client({
     host: host.host,
     port: host.port,
@@ -58,7 +61,8 @@ export async function connect(
     database: config.database,
     // Never undefined: `pg` would then look for a password in the environment and the home directory.
     password: config.password ?? "",
-    ssl: tlsFor(config, host),
+    ssl,
+    ...(reads && { stream: () => reads.socket }),
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -69,17 +73,23 @@ export async function connect(
   const giveUp = () => client.connection.stream.destroy();
   signal?.addEventListener("abort", giveUp);
   try {
-    return await logIn(client, config, host, options);
+    return await logIn(client, { config, host, options, reads });
   } finally {
     signal?.removeEventListener("abort", giveUp);
   }
 }
 
+interface LogIn {
+  readonly config: PostgresConfig;
+  readonly host: PostgresHost;
+  readonly options: ConnectOptions;
+  /** Absent where the connection is encrypted. */
+  readonly reads: LentReads | undefined;
+}
+
 async function logIn(
   client: pg.Client,
-  config: PostgresConfig,
-  host: PostgresHost,
-  options: ConnectOptions,
+  { config, host, options, reads }: LogIn,
 ): Promise<Connected> {
   let reportLoss: (error: Error) => void = () => {};
   client.on("error", (error) => reportLoss(error));
@@ -96,7 +106,10 @@ async function logIn(
     const { stream } = client.connection;
     const session = new Session(stream, control, { ...options, resultFormat });
     stream.removeAllListeners("data");
-    stream.on("data", (chunk: Buffer) => session.receive(chunk));
+    const receive = (chunk: Buffer) => session.receive(chunk);
+    // Also what the stream still holds of the log-in.
+    stream.on("data", receive);
+    reads?.takeBy(receive);
     reportLoss = (error) => session.destroy(error);
     return { session, greeting: await greet(session, options) };
   };

@@ -58,9 +58,17 @@ describe("durabilityOf", () => {
     ["two machines, visible", { ...standby, synchronous_commit: "remote_apply" }],
     ["two machines, one in memory", { ...standby, synchronous_commit: "remote_write" }],
   ];
+  const MACHINES: Readonly<Record<DurabilityClass, number>> = {
+    none: 0,
+    disk: 1,
+    "two machines, one in memory": 1,
+    "two machines": 2,
+    "two machines, visible": 2,
+  };
   for (const [expected, settings] of cases) {
     it(`calls ${JSON.stringify(settings)} "${expected}"`, () => {
       assert.equal(classOf(settings), expected);
+      assert.equal(durabilityWith(settings).machines, MACHINES[expected]);
     });
   }
 });

@@ -19,6 +19,8 @@ export interface Durability {
   readonly detail: string;
   /** What `--require-durability` may require, and is kept. */
   readonly keeps: ReadonlySet<RequiredDurability>;
+  /** The machines on whose disks an acknowledged write is, as far as the settings tell: 0, 1 or 2 for "more than one". */
+  readonly machines: 0 | 1 | 2;
 }
 
 /** "standby": flushed on a standby too. "majority": flushed on most of the machines that the settings name. */
@@ -39,6 +41,7 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
     return {
       class: "disk",
       keeps: NOTHING,
+      machines: 1,
       detail: `A write is acknowledged when it is on the disk of one machine.${pages}`,
     };
   }
@@ -47,6 +50,7 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
     return {
       class: "two machines, one in memory",
       keeps: NOTHING,
+      machines: 1,
       detail: `A write is acknowledged when a standby has received it, before it is flushed there; ${named}`,
     };
   }
@@ -54,6 +58,7 @@ export function durabilityOf({ isTableUnlogged, settings }: ServerFacts): Durabi
   return {
     class: isVisible ? "two machines, visible" : "two machines",
     keeps: new Set(isMajority(standbys) ? REQUIRED_DURABILITIES : ["standby"]),
+    machines: 2,
     detail: `A write is acknowledged when it is also ${isVisible ? "applied" : "flushed"} on a standby; ${named}`,
   };
 }
@@ -62,6 +67,7 @@ function none(reason: string): Durability {
   return {
     class: "none",
     keeps: NOTHING,
+    machines: 0,
     detail: `A crash of the database server may lose acknowledged writes: ${reason}.`,
   };
 }

@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { toBuffer } from "../../byte-views.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
@@ -29,6 +30,7 @@ import { getEachPartition, isOneRead, pointRead } from "./get.ts";
 import { toEngineError } from "./outcome.ts";
 import { partInOneTable } from "./placement.ts";
 import { PointReads } from "./point-reads.ts";
+import { query } from "./query.ts";
 import { Scans } from "./scans.ts";
 import {
   assertKnown,
@@ -44,6 +46,7 @@ import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
+import { NODES_OF } from "./statements.ts";
 
 export interface PostgresEngineOptions extends DatabaseOptions {
   readonly clock?: Clock;
@@ -387,6 +390,20 @@ export class PostgresEngine implements Engine {
     } finally {
       this.#commitsUnderWay.delete(commit);
     }
+  }
+
+  /** On a cluster, the node that has each of these partitions, in their order; undefined where none is known. */
+  async nodesOf(partitions: readonly Uint8Array[]): Promise<(string | undefined)[]> {
+    this.#assertOpen();
+    const nodes = new Array<string | undefined>(partitions.length).fill(undefined);
+    if (this.facts.dialect !== "citus" || partitions.length === 0) return nodes;
+    const names = partitions.map((partition) => toBuffer(partition).toString("hex")).join();
+    const session = await this.#scanners.acquire(performance.now() + this.#timeoutMs);
+    const asked = query(session, NODES_OF, [names], (row) => {
+      nodes[row.int8() - 1] = row.text();
+    });
+    await asked.finally(() => this.#scanners.release(session));
+    return nodes;
   }
 
   /** Whether the store answers and accepts writes now, asked over a connection that is used for writes. */

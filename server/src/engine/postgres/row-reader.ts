@@ -1,6 +1,6 @@
 /**
  * Reads the fields of one DataRow message, one after the other. The same object serves every row of a
- * connection; `bytes` returns a view of the message, which is never overwritten.
+ * connection; `bytes` returns a view of the message, which the next read from the socket overwrites.
  *
  * Rows arrive in binary form. Text form, in which each byte string is twice as long, is the fallback for a
  * server or pooler whose binary answers proved wrong when the connection was opened.

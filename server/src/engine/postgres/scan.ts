@@ -1,6 +1,7 @@
 import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
-import { after, equalBytes } from "../key-codec.ts";
+import { after, copyKey, equalBytes } from "../key-codec.ts";
 import { TimeSlice } from "../time-slice.ts";
+import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import { inTableOf } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
@@ -92,7 +93,7 @@ export class Scan implements Exchange {
   /** Rows that came with a value. */
   #rowCount = 0;
   #byteCount = 0;
-  #last: Key | undefined;
+  #last: KeptKey | undefined;
   #isSettled = false;
   #isSynced = false;
 
@@ -190,10 +191,12 @@ export class Scan implements Exchange {
       const leftOut = position - this.#examined - (isMark ? 0 : 1);
       this.#examined = position;
       const resumeAt = isMark ? after(key) : key;
-      if (leftOut > 0 && !this.#wanted.leftOut(leftOut)) return { resumeAt };
+      if (leftOut > 0 && !this.#wanted.leftOut(leftOut)) return { resumeAt: copyKey(resumeAt) };
       if (isMark) {
-        this.#last = key;
-        return performance.now() > this.#options.endsAt ? { resumeAt } : undefined;
+        this.#keep(key);
+        return performance.now() > this.#options.endsAt
+          ? { resumeAt: copyKey(resumeAt) }
+          : undefined;
       }
     }
     const version = row.int8();
@@ -201,8 +204,19 @@ export class Scan implements Exchange {
     this.#rowCount++;
     this.#byteCount += partition.length + key.sort.length + value.length + ROW_OVERHEAD_BYTES;
     if (version === OWN_ROW_VERSION) return undefined;
-    this.#last = key;
+    this.#keep(key);
     return this.#options.visit({ key, value, version }) ? undefined : "stopped";
+  }
+
+  /** The bytes of a row are only lent. */
+  #keep(key: Key): void {
+    this.#last ??= new KeptKey();
+    this.#last.keep(key);
+  }
+
+  /** Where to go on behind the last row. */
+  #behindLast(): Key {
+    return after(this.#last ? this.#last.key() : this.#range.start);
   }
 
   async #giveTurn(): Promise<void> {
@@ -214,7 +228,7 @@ export class Scan implements Exchange {
   suspended(): void {
     if (this.#isSettled) return;
     if (performance.now() > this.#options.endsAt) {
-      this.#settle({ resumeAt: after(this.#last ?? this.#range.start) });
+      this.#settle({ resumeAt: this.#behindLast() });
       return;
     }
     this.#chooseChunk();
@@ -237,7 +251,7 @@ export class Scan implements Exchange {
       return;
     }
     const isWhole = this.#examined < this.#options.rowsMax || this.#last === undefined;
-    if (!isWhole) this.#settle({ resumeAt: after(this.#last!) });
+    if (!isWhole) this.#settle({ resumeAt: this.#behindLast() });
     else if (this.#rangeIndex + 1 === this.#options.ranges.length) this.#settle("complete");
     else this.#goOn();
   }
@@ -272,7 +286,7 @@ export class Scan implements Exchange {
 
   /** Entries that were visited stay visited: the rest is another call. */
   #fail(error: Error): void {
-    this.#settle(this.#last ? { resumeAt: after(this.#last) } : { error, mayRepeat: true });
+    this.#settle(this.#last ? { resumeAt: this.#behindLast() } : { error, mayRepeat: true });
   }
 
   /**
@@ -287,6 +301,27 @@ export class Scan implements Exchange {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#options.settle(end);
+  }
+}
+
+/** A copy of the last of many keys, in memory of its own. */
+class KeptKey {
+  #bytes = Buffer.allocUnsafe(KEY_BYTES_MAX);
+  #partitionLength = 0;
+  #length = 0;
+
+  keep({ partition, sort }: Key): void {
+    this.#bytes.set(partition);
+    this.#bytes.set(sort, partition.length);
+    this.#partitionLength = partition.length;
+    this.#length = partition.length + sort.length;
+  }
+
+  key(): Key {
+    return copyKey({
+      partition: this.#bytes.subarray(0, this.#partitionLength),
+      sort: this.#bytes.subarray(this.#partitionLength, this.#length),
+    });
   }
 }
 

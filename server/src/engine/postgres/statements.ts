@@ -434,6 +434,15 @@ export const LINEAGE = statement(
   [],
 );
 
+/** On Citus, the nodes of partitions: $1 names them in hexadecimal, comma-separated. Each with its place in that list. */
+export const NODES_OF = statement(
+  undefined,
+  "SELECT c.n, p.nodename || ':' || p.nodeport FROM unnest(string_to_array($1, ',')) WITH ORDINALITY AS c(hex, n) " +
+    "JOIN pg_dist_shard_placement AS p " +
+    "ON p.shardid = get_shard_id_for_distribution_column('rh_kv', decode(c.hex, 'hex'))",
+  [text],
+);
+
 export const SET_SESSION = statement(undefined, "SELECT set_config($1, $2, false)", [text, text]);
 
 /** A statement that is never prepared. */

@@ -1,4 +1,4 @@
-/** Receives whole messages. `start` is the first byte of the body, `end` the byte behind it. */
+/** Receives whole messages, lent until it returns. `start` is the first byte of the body, `end` the byte behind it. */
 export type OnMessage = (code: number, bytes: Buffer, start: number, end: number) => void;
 
 const HEADER_BYTES = 5;
@@ -10,7 +10,7 @@ const MESSAGE_BYTES_MAX = 0x4000_0000;
  * place; one that crosses chunks is first assembled in a buffer of its own size, so its bytes are copied once
  * however many chunks it spans.
  *
- * The receiver may call `pause`, even while it handles a message: the rest waits until `resume`.
+ * The receiver may call `pause`, even while it handles a message: a copy of the rest waits until `resume`.
  */
 export class WireReader {
   readonly #onMessage: OnMessage;
@@ -44,9 +44,9 @@ export class WireReader {
     }
   }
 
-  /** @throws RangeError when the bytes cannot be messages. */
+  /** @param chunk lent until this returns. @throws RangeError when the bytes cannot be messages. */
   push(chunk: Buffer): void {
-    if (this.#paused) this.#waiting.push(chunk);
+    if (this.#paused) this.#waiting.push(Buffer.from(chunk));
     else this.#read(chunk);
   }
 
@@ -58,7 +58,7 @@ export class WireReader {
     }
     for (;;) {
       if (this.#paused) {
-        if (at < chunk.length) this.#waiting.unshift(chunk.subarray(at));
+        if (at < chunk.length) this.#waiting.unshift(Buffer.from(chunk.subarray(at)));
         return;
       }
       if (chunk.length - at < HEADER_BYTES) break;

@@ -18,6 +18,7 @@ import {
   WHOLE_BYTES_MAX,
 } from "../lane-limits.ts";
 import type { LingeringCloses } from "../lingering-close.ts";
+import type { OpenConnection } from "../open-connections.ts";
 import { Holding, type PeerConnection, type PeerMemory } from "../peer-memory.ts";
 import { WholeBody } from "../raw-request.ts";
 import type { Answered, CoalescedAnswers } from "./answer-coalescing.ts";
@@ -69,7 +70,7 @@ const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
  *   either → closed        the client ends or breaks the connection, a time limit passes, an answer fails, or
  *                          the lane closes
  */
-export class FastConnection implements Answered, PeerConnection {
+export class FastConnection implements Answered, OpenConnection, PeerConnection {
   readonly #lane: Lane;
   readonly #reads: SharedReadBuffers;
   readonly #writer: AnswerWriter;
@@ -127,6 +128,11 @@ export class FastConnection implements Answered, PeerConnection {
       this.#writer.refuse(408);
       this.socket.destroySoon();
     }
+  }
+
+  /** To within a sweep. */
+  get idleSince(): number | undefined {
+    return this.#answering || this.#wanted > 0 ? undefined : this.#since;
   }
 
   endIfIdle(): void {
@@ -427,6 +433,8 @@ export class FastConnection implements Answered, PeerConnection {
     if (this.socket.isPaused()) this.socket.resume();
     if (this.#unread.length > 0) this.#readOn();
     else if (this.#ended) this.#leave();
+    // An answer that was begun before may not have said that it is the last.
+    else if (this.#lane.isClosing) this.socket.destroySoon();
   }
 
   /** Cuts the connection: the client gets no answer. */

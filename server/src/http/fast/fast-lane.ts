@@ -1,10 +1,12 @@
 import type { Socket } from "node:net";
+import type { OpenConnections } from "../open-connections.ts";
 import type { PeerMemory } from "../peer-memory.ts";
 import { CoalescedAnswers } from "./answer-coalescing.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 
 export interface FastLaneOptions
   extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "memory" | "requestMsMax"> {
+  readonly open: OpenConnections;
   /** Monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
 }
@@ -27,6 +29,7 @@ export class FastLane implements Lane {
   readonly requestMsMax: number;
   readonly gathered: CoalescedAnswers;
   readonly memory: PeerMemory;
+  readonly #open: OpenConnections;
   readonly #clock: () => number;
   #nextSweepAt: number;
   isClosing = false;
@@ -40,6 +43,7 @@ export class FastLane implements Lane {
     this.lingering = options.lingering;
     this.requestMsMax = options.requestMsMax;
     this.memory = options.memory;
+    this.#open = options.open;
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
     this.gathered = new CoalescedAnswers(this.#clock);
@@ -75,11 +79,13 @@ export class FastLane implements Lane {
   take(accepted: Socket): Socket {
     const connection = new FastConnection(accepted, this);
     this.#connections.add(connection);
+    this.#open.add(connection);
     return connection.socket;
   }
 
   forget(connection: FastConnection): void {
     this.#connections.delete(connection);
+    this.#open.delete(connection);
   }
 
   /** Ends idle connections now, and the others with the answer they wait for. */

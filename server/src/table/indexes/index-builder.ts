@@ -65,9 +65,10 @@ export type BuildStep = "built" | "waiting" | "over";
  * Builds indexes over tables that have entities, beside their readers and writers.
  *
  * Writers maintain an index from its declaration on, so only entities older than that lack entries. A commit of entries
- * asks that none of their entities has changed; those that have are left to the writers that changed them. The last one
- * of a run says how far the build has come. So there is no order of events in which an entry is left out or left over, a
- * kill repeats one run, and several processes may build at once: they write the same entries.
+ * asks that none of their entities has changed; for those that have, the entries are computed anew: a writer that left
+ * the properties of the key alone has written none. The last commit of a run says how far the build has come. So there
+ * is no order of events in which an entry is left out or left over, a kill repeats one run, and several processes may
+ * build at once: they write the same entries.
  */
 export class IndexBuilder implements BackgroundWork {
   readonly #options: IndexBuilderOptions;
@@ -188,44 +189,43 @@ export class IndexBuilder implements BackgroundWork {
     );
     sorted.push(rows.sort(Buffer.compare));
     const next = typeof end === "object" ? end.resumeAt : last && after(last);
-    return { sorted, entities, entries, next };
+    return { open, sorted, entities, entries, next };
   }
 
   /** @returns false if there is nothing more to build: the table or the index changed, or the server stops */
-  async #write(
-    run: Run,
-    write: Omit<AtomicWrite, "checks" | "puts">,
-    rate: number,
-  ): Promise<boolean> {
+  async #write(run: Run, write: RunWrite, rate: number): Promise<boolean> {
     const rows = inOrder(run.sorted);
     const entitiesEach = run.entities / run.entries;
     for (;;) {
       const began = performance.now();
       const some = take(rows, rate > 0 ? COMMIT_ENTRIES : FAST_COMMIT_ENTRIES);
       if (some.length === 0) return true;
-      if (this.#loop.closed || !(await this.#commit(some, write))) return false;
+      if (this.#loop.closed || !(await this.#commit(some.map(unpacked), run, write))) return false;
       const duration = rate > 0 ? (some.length * entitiesEach * 1000) / rate : 0;
       await pause(duration - (performance.now() - began));
     }
   }
 
   /** @returns false if the premise fails: the table or its indexes changed */
-  async #commit(
-    rows: readonly Row[],
-    write: Omit<AtomicWrite, "checks" | "puts">,
-  ): Promise<boolean> {
+  async #commit(rows: readonly UnpackedRow[], run: Run, write: RunWrite): Promise<boolean> {
+    if (rows.length === 0) return true;
     const { engine } = this.#options;
-    let left = rows.map(unpacked);
-    while (left.length > 0) {
-      const checks = left.map(({ check }) => check);
-      const result = await engine.commit({ ...write, checks, puts: left.map(({ put }) => put) });
-      if (result.committed) return true;
-      if (result.failedCheck === PREMISE_FAILED) return false;
-      // Whoever changed an entity keeps its entry.
-      const found = await engine.get(checks.map(({ key }) => key));
-      left = left.filter(({ check }, at) => found[at]?.version === check.expected);
-    }
-    return true;
+    const checks = rows.map(({ check }) => check);
+    const result = await engine.commit({ ...write, checks, puts: rows.map(({ put }) => put) });
+    if (result.committed) return true;
+    if (result.failedCheck === PREMISE_FAILED) return false;
+    const found = await engine.get(checks.map(({ key }) => key));
+    const anew = checks.flatMap(({ key }, at) => {
+      const entry = found[at];
+      const put = entry && entryOf(run.open, recordOf(entry), write.version);
+      return put ? [{ put, check: { key, expected: entry.version } }] : [];
+    });
+    // In halves, down to one: an entity that is written all the time must not hold up the others.
+    const middle = anew.length >>> 1;
+    return (
+      (await this.#commit(anew.slice(0, middle), run, write)) &&
+      (await this.#commit(anew.slice(middle), run, write))
+    );
   }
 
   /** How much there is to build. An engine in another process would send all of it. */
@@ -267,7 +267,12 @@ function packed(entry: Put, base: Key, version: number): Row {
   return row;
 }
 
-function unpacked(row: Row): { readonly put: Put; readonly check: Check } {
+interface UnpackedRow {
+  readonly put: Put;
+  readonly check: Check;
+}
+
+function unpacked(row: Row): UnpackedRow {
   let at = 0;
   let lengthAt = row.length - ROW_END_BYTES;
   const part = () => {
@@ -290,7 +295,10 @@ interface RunOptions {
   readonly entitiesMax: number;
 }
 
+type RunWrite = Omit<AtomicWrite, "checks" | "puts">;
+
 interface Run {
+  readonly open: OpenIndex;
   /** Each in the order of the index. */
   readonly sorted: readonly (readonly Row[])[];
   readonly entities: number;

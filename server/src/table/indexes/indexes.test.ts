@@ -60,7 +60,7 @@ describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
     const engine = new MemoryEngine();
     const lab = await openTable(engine);
     const other = await openIndexLab(paused(engine));
-    for (const row of ["changed", "deleted", "left"]) {
+    for (const row of ["changed", "changed in another property", "deleted", "left"]) {
       await lab.write(insertion("insert", "p", row, '"A":"1"'));
     }
     await lab.indexes.create(ACCOUNT, { name: "ByA", table: TABLE, key: "A:String" });
@@ -68,10 +68,11 @@ describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
     const batch = other.builder.step(ACCOUNT, "ByA");
     await resume.reached;
     await lab.write(insertion("replace", "p", "changed", '"A":"2"'));
+    await lab.write(insertion("replace", "p", "changed in another property", '"A":"1","B":1'));
     await lab.write(insertion("delete", "p", "deleted", ""));
     resume.go();
     assert.equal(await batch, "over");
-    assert.equal(await entryCount(lab, "ByA"), 2);
+    assert.equal(await entryCount(lab, "ByA"), 3);
     await assertIndexesAreRight(lab);
   });
 
