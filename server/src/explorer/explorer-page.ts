@@ -5,7 +5,6 @@ import type { Clock } from "../clock.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
 import type { WireResponse } from "../wire/operation.ts";
-import type { ServiceName } from "../wire/service-name.ts";
 import { readBulk, workInBulk } from "./bulk.ts";
 import { answerInsight, type ExplorerInsight } from "./explorer-insight.ts";
 import { askerFor, passOn, refusal } from "./gateway.ts";
@@ -22,8 +21,8 @@ export interface ExplorerOptions {
   readonly clock: Clock;
   /** The Table service, behind its own pipeline. */
   readonly handle: Handle;
-  /** The other services, where they are served. */
-  readonly others?: { readonly queue?: Handle | undefined; readonly blob?: Handle | undefined };
+  /** The Blob service, where it is served. */
+  readonly handleBlobs?: Handle | undefined;
   /** By name; `index.html` is the page. */
   readonly assets: ReadonlyMap<string, ExplorerAsset>;
   /** Refuses every request that could change something. */
@@ -99,9 +98,8 @@ export class ExplorerPage {
     if (rest === "api/v1/bulk") return this.#bulk(request);
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
-    for (const service of ["blob"] as const)
-      if (rest.startsWith(`api/v1/${service}/`))
-        return this.#wire(request, rest.slice(`api/v1/${service}/`.length), service);
+    if (rest.startsWith("api/v1/blob/"))
+      return this.#wire(request, rest.slice("api/v1/blob/".length), "blob");
     if (rest.startsWith("api/v1/insight/"))
       return this.#insight(request, rest.slice("api/v1/insight/".length));
     return textAnswer(404, "The server has no page of this name.\n");
@@ -192,10 +190,10 @@ export class ExplorerPage {
   #wire(
     request: PageRequest,
     path: string,
-    service: ServiceName = "table",
+    service: "table" | "blob" = "table",
   ): WireResponse | Promise<WireResponse> {
-    const { clock, isReadOnly, others } = this.#options;
-    const handle = service === "table" ? this.#options.handle : others?.[service];
+    const { clock, isReadOnly, handleBlobs } = this.#options;
+    const handle = service === "table" ? this.#options.handle : handleBlobs;
     const { verb } = request.raw;
     const session = this.#sessionOf(request);
     if (!session) return sessionEnded();
