@@ -29,7 +29,9 @@ for (const lane of ["fast", "node"]) {
             connections.push(connection);
           }
           await server.until(/"max":384,"closedIdle":1,"refused":0.*closed connections/, "stderr");
-          assert.equal((await connections[0]!.rest()).length, 0);
+          // Which one has been idle for the longest time is known to within a second.
+          const closed = await Promise.race(connections.map((each) => each.rest()));
+          assert.equal(closed.length, 0);
           const name = "devstoreaccount1";
           const tables = new TableWire({ url: `${url.origin}/${name}`, account: name, key: KEY });
           const created = await tables.send("POST", "/Tables", { body: { TableName: "People" } });
