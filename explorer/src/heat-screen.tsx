@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import type { HeatHistory } from "@rowhouse/server/insight/partition-load";
 import { useMemo } from "preact/hooks";
 import { Failure } from "./failure.tsx";
@@ -33,6 +33,8 @@ interface HeatAnswer {
 export function HeatScreen() {
   const { value, failure, again } = useInsight<HeatAnswer>("heat");
   const isExample = useSignal(false);
+  /** Kept here: the table goes while another range is read, and must come back as it was. */
+  const isTableOpen = useSignal(false);
   const chosen = useSignal<CellRange | undefined>(undefined);
   const { subject: table, view } = route.value;
   const kind: HeatKind = view.kind === "read" || view.kind === "written" ? view.kind : "both";
@@ -184,7 +186,7 @@ export function HeatScreen() {
             Totals are exact, shares of partitions come from a sample of 128 requests (± 9 points).
             A line is a hot key, a diagonal is appended keys, a band is a scan.
           </p>
-          <Hottest heat={drawn.heat} table={table} />
+          <Hottest heat={drawn.heat} table={table} isOpen={isTableOpen} />
         </>
       )}
     </section>
@@ -289,7 +291,7 @@ function RowsLink({ table, first, last }: { table: string; first: string; last: 
 const HOTTEST = 12;
 
 /** The map as a table, for who does not see it. */
-function Hottest({ heat, table }: { heat: Heat; table: string }) {
+function Hottest({ heat, table, isOpen }: { heat: Heat; table: string; isOpen: Signal<boolean> }) {
   const { rows, columns, peaks, rates, from, stepMs } = heat;
   const cells = rows
     .map((row, i) => {
@@ -301,7 +303,13 @@ function Hottest({ heat, table }: { heat: Heat; table: string }) {
     .sort((a, b) => b.most - a.most)
     .slice(0, HOTTEST);
   return (
-    <details class="twin">
+    <details
+      class="twin"
+      open={isOpen.value}
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open;
+      }}
+    >
       <summary>The {Math.min(HOTTEST, rows.length)} warmest rows as a table</summary>
       <table>
         <thead>
