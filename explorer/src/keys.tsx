@@ -21,16 +21,18 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Ctrl Z", "take the last staged change back, or undo the last save"],
   ["Ctrl C", "copy the cell, or the chosen rows as JSON"],
   ["g t", "go to the tables"],
-  ["g b, g h, g a, g d", "go to blobs, heat map, activity, advisor"],
+  ["g q, g b, g h, g a, g d, g s", "go to queues, blobs, heat map, activity, advisor, signatures"],
   ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
   ["?", "this list"],
 ];
 
 const SCREEN_KEYS: Readonly<Record<string, ScreenName>> = {
+  gq: "queues",
   gb: "blobs",
   gh: "heat",
   ga: "activity",
   gd: "advisor",
+  gs: "sas",
 };
 
 /** What screens do at a key, by the name that `commandOf` gives. */

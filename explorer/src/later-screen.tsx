@@ -6,14 +6,18 @@ import type { ScreenName } from "./route-text.ts";
 import { ServerError } from "./session.ts";
 
 export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
+  queues: "Queues",
   blobs: "Blobs",
   heat: "Heat map",
   activity: "Activity",
   advisor: "Advisor",
+  sas: "Signatures",
 };
 
 const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
+  queues: async () => (await import("./queues-screen.tsx")).QueuesScreen,
   blobs: async () => (await import("./blobs-screen.tsx")).BlobsScreen,
+  sas: async () => (await import("./sas-screen.tsx")).SasScreen,
   heat: async () => (await import("./heat-screen.tsx")).HeatScreen,
   activity: async () => (await import("./activity-screen.tsx")).ActivityScreen,
   advisor: async () => (await import("./advisor-screen.tsx")).AdvisorScreen,

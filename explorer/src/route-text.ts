@@ -17,7 +17,7 @@ export interface Route {
   readonly view: Readonly<Record<string, string>>;
 }
 
-export const SCREENS = ["blobs", "heat", "activity", "advisor"] as const;
+export const SCREENS = ["queues", "blobs", "heat", "activity", "advisor", "sas"] as const;
 export type ScreenName = (typeof SCREENS)[number];
 
 export function screenAddress(

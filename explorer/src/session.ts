@@ -71,7 +71,9 @@ export class ServerError extends Error {
 }
 
 export interface WireRequest {
-  readonly service?: "blob";
+  /** Of another session than the page's. */
+  readonly token?: string;
+  readonly service?: "queue" | "blob";
   readonly method?: string;
   /** Below the account, such as `/People()`; escaped. */
   readonly path: string;
@@ -88,7 +90,7 @@ export interface WireRequest {
 export async function wire(request: WireRequest): Promise<Response> {
   const known = session.value;
   if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
-  const { service, method = "GET", path, query = {}, headers, body, signal } = request;
+  const { token, service, method = "GET", path, query = {}, headers, body, signal } = request;
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === "" ? [] : [`${name}=${encodeURIComponent(value)}`],
   );
@@ -98,14 +100,14 @@ export async function wire(request: WireRequest): Promise<Response> {
     headers: {
       ...(!service && { Accept: "application/json;odata=minimalmetadata" }),
       ...headers,
-      Authorization: `Bearer ${known.token}`,
+      Authorization: `Bearer ${token ?? known.token}`,
     },
     ...(body !== undefined && { body }),
     ...(signal && { signal }),
   });
   if (answer.ok) return answer;
   const error = errorIn(answer.status, await answer.text());
-  if (error.status === 401 && session.value === known) logOut(error.message);
+  if (error.status === 401 && token === undefined && session.value === known) logOut(error.message);
   throw error;
 }
 
@@ -136,6 +138,21 @@ async function askOwn(path: string, init: RequestInit): Promise<Response> {
   const error = errorIn(answer.status, await answer.text());
   if (error.status === 401 && session.value === known) logOut(error.message);
   throw error;
+}
+
+/** A shared access signature, and a session that has no other rights. */
+export interface Signed {
+  readonly sas: string;
+  readonly token: string;
+}
+
+/**
+ * Has the server make a signature: see `server/src/explorer/explorer-signature.ts`.
+ * @throws ServerError for every answer but a success
+ */
+export async function sign(wanted: object): Promise<Signed> {
+  const answer = await askOwn("sas", { method: "POST", body: JSON.stringify(wanted) });
+  return (await answer.json()) as Signed;
 }
 
 async function ask(target: string, init: RequestInit): Promise<Response> {

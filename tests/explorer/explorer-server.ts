@@ -50,7 +50,7 @@ export async function startExplorer(
       accounts,
       clock: systemClock,
       handle: running!.handles.get("table")!,
-      handleBlobs: running!.handles.get("blob"),
+      others: { queue: running!.handles.get("queue"), blob: running!.handles.get("blob") },
       assets: PAGE,
       isReadOnly: false,
       hosts: [],

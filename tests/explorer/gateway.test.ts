@@ -6,7 +6,14 @@ import { systemClock } from "@rowhouse/server/clock";
 import { workInBulk } from "@rowhouse/server/explorer/bulk";
 import { accountSas, queryText, tomorrow } from "../wire/storage-sas.ts";
 import { KEY, sign } from "../wire/storage-wire.ts";
-import { type ExplorerServer, LINK, LOCAL, NAME, startExplorer } from "./explorer-server.ts";
+import {
+  type Asked,
+  type ExplorerServer,
+  LINK,
+  LOCAL,
+  NAME,
+  startExplorer,
+} from "./explorer-server.ts";
 
 const OWNER = { account: NAME, key: KEY };
 const SESSION = "/_rowhouse/api/v1/session";
@@ -314,26 +321,92 @@ describe("A read-only explorer", () => {
   });
 });
 
-describe("Blobs behind the explorer", () => {
-  it("are reached in the name of the session, as attachments alone", async () => {
-    const own = await startExplorer({}, { table: LOCAL, blob: LOCAL });
+describe("Queues and blobs behind the explorer", () => {
+  it("are reached in the name of the session, under the rules of the table's gateway", async () => {
+    const all = { table: LOCAL, queue: LOCAL, blob: LOCAL };
+    const own = await startExplorer({}, all);
     const { token: owner } = await own.logIn(OWNER);
-    const ask = (as: string, verb: string, path: string) =>
-      own.ask(verb, `/_rowhouse/api/v1/blob/${path}`, {
-        headers: { Authorization: `Bearer ${as}` },
+    const ask = (token: string, verb: string, path: string, call: Asked = {}) =>
+      own.ask(verb, `/_rowhouse/api/v1/${path}`, {
+        ...call,
+        headers: { Authorization: `Bearer ${token}`, ...call.headers },
       });
-    const statuses = [
-      await ask(owner, "PUT", `${NAME}/ccc?restype=container`),
-      await ask(owner, "GET", `${NAME}/ccc/none`),
-      await ask(owner, "GET", "other?comp=list"),
-      await ask("x", "GET", `${NAME}?comp=list`),
-    ];
+    assert.equal((await ask(owner, "PUT", `queue/${NAME}/qqq`)).status, 201);
+    const body = "<QueueMessage><MessageText>hello</MessageText></QueueMessage>";
+    assert.equal((await ask(owner, "POST", `queue/${NAME}/qqq/messages`, { body })).status, 201);
+    assert.match((await ask(owner, "GET", `queue/${NAME}?comp=list`)).text, /<Name>qqq<\/Name>/);
+    assert.equal((await ask(owner, "PUT", `blob/${NAME}/ccc?restype=container`)).status, 201);
+    const missing = await ask(owner, "GET", `blob/${NAME}/ccc/none`);
+    assert.equal(missing.status, 404);
+    assert.equal(missing.header("content-disposition"), "attachment");
+    assert.match(missing.header("content-security-policy") ?? "", /default-src 'none'/);
+    assert.equal((await ask(owner, "GET", "queue/other?comp=list")).status, 403);
+    assert.equal((await ask("x", "GET", `blob/${NAME}?comp=list`)).status, 401);
+    const sas = `${own.url}/${NAME}?${accountSas({ ss: "tq", sp: "rl" })}`;
+    const { token: guest } = await own.logIn({ sas });
+    assert.equal((await ask(guest, "GET", `queue/${NAME}?comp=list`)).status, 200);
+    assert.equal((await ask(guest, "PUT", `queue/${NAME}/mine`)).status, 403);
+    assert.equal((await ask(guest, "GET", `blob/${NAME}?comp=list`)).status, 403);
     await own.close();
-    assert.deepEqual(
-      statuses.map(({ status }) => status),
-      [201, 404, 403, 401],
-    );
-    assert.equal(statuses[1]!.header("content-disposition"), "attachment");
+    const reading = await startExplorer({ isReadOnly: true }, all);
+    const { token: reader } = await reading.logIn(OWNER);
+    const write = await reading.ask("PUT", `/_rowhouse/api/v1/queue/${NAME}/qqq`, {
+      headers: { Authorization: `Bearer ${reader}` },
+    });
+    assert.match(write.text, /ReadOnly/);
+    // Whoever receives a message hides it from others.
+    const queue = `/_rowhouse/api/v1/queue/${NAME}/qqq`;
+    const read = (path: string) =>
+      reading.ask("GET", `${queue}${path}`, { headers: { Authorization: `Bearer ${reader}` } });
+    for (const path of [
+      ...["/messages", "/%6Dessages", "/messages/", "/messages?peekonly=false"],
+      ...["/messages?PeekOnly=false&peekonly=true", "/messages?x=%ff&peekonly=true"],
+    ])
+      assert.match((await read(path)).text, /ReadOnly/, path);
+    for (const path of ["/messages?peekonly=true", "?comp=metadata"])
+      assert.match((await read(path)).text, /QueueNotFound/, path);
+    await reading.close();
+    const off = await server.ask("GET", `/_rowhouse/api/v1/queue/${NAME}?comp=list`, {
+      headers: { Authorization: `Bearer ${token}` },
+    });
+    assert.match(off.text, /ServiceIsOff/);
+  });
+});
+
+describe("A signature made by the explorer", () => {
+  const wanted = (parameters: object) => ({
+    ...{ service: "table", resource: "Films" },
+    parameters: { sv: "2019-02-02", tn: "Films", se: tomorrow(), ...parameters },
+  });
+  const make = (own: ExplorerServer, as: string, body: object | string) =>
+    own.ask("POST", "/_rowhouse/api/v1/sas", { body, headers: { Authorization: `Bearer ${as}` } });
+
+  it("opens what it says and no more, with the range of keys", async () => {
+    const made = await make(server, token, wanted({ sp: "r", spk: "1984", epk: "1984" }));
+    const { sas, token: guest } = made.json() as { sas: string; token: string };
+    const read = await server.ask("GET", `/${NAME}/Films()?${sas}`, {
+      headers: { Accept: "application/json;odata=nometadata" },
+    });
+    assert.equal((read.json() as { value: unknown[] }).value.length, 2);
+    const inside = `${NAME}/Films()?$filter=PartitionKey%20eq%20'1984'&$top=1`;
+    assert.equal((await server.wire(guest, "GET", inside)).status, 200);
+    const beyond = `${NAME}/Films(PartitionKey='1986',RowKey='Aliens')`;
+    assert.equal((await server.wire(guest, "GET", beyond)).status, 404);
+    assert.equal((await server.wire(guest, "GET", `${NAME}/Tables`)).status, 403);
+    assert.match((await make(server, guest, wanted({ sp: "r" }))).text, /SignatureNeedsKey/);
+  });
+
+  it("is refused to strangers, for nonsense, and in a read-only explorer if it could change something", async () => {
+    assert.equal((await make(server, "x", wanted({ sp: "r" }))).status, 401);
+    for (const body of ["", "[]", "{}", { service: "table", parameters: { sp: 1 } }])
+      assert.equal((await make(server, token, body)).status, 400);
+    const own = await startExplorer({ isReadOnly: true });
+    const { token: reader } = await own.logIn(OWNER);
+    assert.equal((await make(own, reader, wanted({ sp: "r" }))).status, 200);
+    for (const sp of ["ra", "d", "", "rr"])
+      assert.match((await make(own, reader, wanted({ sp }))).text, /ReadOnly/);
+    assert.match((await make(own, reader, wanted({ sp: "r", si: "p" }))).text, /ReadOnly/);
+    await own.close();
   });
 });
 

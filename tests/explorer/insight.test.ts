@@ -7,6 +7,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { TableClient, type TransactionAction } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
+import { QueueServiceClient } from "@azure/storage-queue";
 import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
 import { accountSas } from "../wire/storage-sas.ts";
@@ -117,6 +118,49 @@ function flows() {
     assert.deepEqual(faults, []);
   });
 
+  it("peeks into queues without receiving, decodes, and sends poison messages back after a dry run", async () => {
+    const queues = QueueServiceClient.fromConnectionString(server.connectionString);
+    await page.goto(`${server.tableUrl}/_rowhouse/#/queues`);
+    await page.getByText("No queues yet.").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    const poison = queues.getQueueClient("rides-poison");
+    await poison.create();
+    for (const text of ['{"ride":1}', btoa('{"ride":2}'), "<img src=x onerror=alert(1)>"])
+      await poison.sendMessage(text);
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByRole("link", { name: "rides-poison", exact: true }).click();
+    await page.getByText("JSON in Base64").waitFor();
+    await page.getByText("3 messages peeked, of 3").waitFor();
+    await page.getByRole("button", { name: "Dry run" }).click();
+    await page.getByText("There is no queue rides.").waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await page.getByRole("button", { name: "Create it" }).click();
+    await page.getByText("There is no queue rides.").waitFor({ state: "detached" });
+    await page.getByLabel("at most").fill("2");
+    await page.getByLabel("messages a second").fill("50");
+    await page.getByRole("button", { name: "Dry run" }).click();
+    await page.getByText("Would move 2 messages to rides").waitFor();
+    const counted = async (name: string) =>
+      (await queues.getQueueClient(name).getProperties()).approximateMessagesCount;
+    assert.deepEqual([await counted("rides-poison"), await counted("rides")], [3, 0]);
+    if (takesScreenshots) await screenshot("explorer-queues");
+    await page.getByRole("button", { name: "Redrive" }).click();
+    await page.getByText("2 messages moved to rides.").waitFor();
+    assert.deepEqual([await counted("rides-poison"), await counted("rides")], [1, 2]);
+    const { peekedMessageItems } = await queues
+      .getQueueClient("rides")
+      .peekMessages({ numberOfMessages: 2 });
+    assert.deepEqual(
+      peekedMessageItems.map(({ messageText, dequeueCount }) => [messageText, dequeueCount]),
+      [
+        ['{"ride":1}', 0],
+        [btoa('{"ride":2}'), 0],
+      ],
+    );
+    assert.equal(await page.locator("img").count(), 0);
+    assert.deepEqual(faults, []);
+  });
+
   it("shows the tree of blobs, the end of a long log, its lines, its bytes, and downloads it", async () => {
     const blobs = BlobServiceClient.fromConnectionString(server.connectionString);
     const container = blobs.getContainerClient("logs");
@@ -152,6 +196,28 @@ function flows() {
     ]);
     assert.equal(readFileSync(await download.path(), "utf8"), log);
     assert.equal(download.suggestedFilename(), "day.log");
+    assert.deepEqual(faults, []);
+  });
+
+  it("makes a signature for a range of keys, says what it opens, and tries it", async () => {
+    await page.goto(`${server.tableUrl}/_rowhouse/#/sas`);
+    await page.getByText("Name the table.").waitFor();
+    await page.getByLabel("Name").fill("Rides");
+    await page.getByLabel("First partition key").fill("cold");
+    await page.getByLabel("Last partition key").fill("cold");
+    await page
+      .getByText("Whoever has it may read entities in the table Rides, partition “cold” alone")
+      .waitFor();
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("button", { name: "Test it" }).click();
+    await page.getByText("✓ to read its first entity: 200, allowed").waitFor();
+    await page.getByText(/✓ to read “hot”, “0000”: 404 \w+, hidden/).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    if (takesScreenshots) await screenshot("explorer-signature");
+    const url = await page.getByRole("group", { name: "The signature" }).locator("pre").innerText();
+    const answer = await fetch(url, { headers: { Accept: "application/json;odata=nometadata" } });
+    const { value } = (await answer.json()) as { value: { PartitionKey: string }[] };
+    assert.deepEqual([...new Set(value.map(({ PartitionKey }) => PartitionKey))], ["cold"]);
     assert.deepEqual(faults, []);
   });
 

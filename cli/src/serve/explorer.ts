@@ -53,7 +53,7 @@ export function openExplorer(
       assets,
       clock: systemClock,
       handle: running.handles.get("table")!,
-      handleBlobs: running.handles.get("blob"),
+      others: { queue: running.handles.get("queue"), blob: running.handles.get("blob") },
       isReadOnly: options.explorer === "readonly",
       hosts: [options.tableHost, hostname(), ...(options.explorerHost ?? [])].map((name) =>
         name.toLowerCase(),

@@ -5,8 +5,11 @@ import type { Clock } from "../clock.ts";
 import type { Handle } from "../http/lane-limits.ts";
 import { jsonAnswer, type PageRequest, textAnswer } from "../http/pages.ts";
 import type { WireResponse } from "../wire/operation.ts";
+import { Query } from "../wire/query.ts";
+import type { ServiceName } from "../wire/service-name.ts";
 import { readBulk, workInBulk } from "./bulk.ts";
 import { answerInsight, type ExplorerInsight } from "./explorer-insight.ts";
+import { answerSignature } from "./explorer-signature.ts";
 import { askerFor, passOn, refusal } from "./gateway.ts";
 import { openSession, SESSION_MS, type Session, sealSession } from "./session-token.ts";
 
@@ -21,8 +24,8 @@ export interface ExplorerOptions {
   readonly clock: Clock;
   /** The Table service, behind its own pipeline. */
   readonly handle: Handle;
-  /** The Blob service, where it is served. */
-  readonly handleBlobs?: Handle | undefined;
+  /** The other services, where they are served. */
+  readonly others?: { readonly queue?: Handle | undefined; readonly blob?: Handle | undefined };
   /** By name; `index.html` is the page. */
   readonly assets: ReadonlyMap<string, ExplorerAsset>;
   /** Refuses every request that could change something. */
@@ -58,7 +61,9 @@ const SAFE = [
  *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
  *     POST /_rowhouse/api/v1/bulk                a slice of a change to all entities that a filter finds
  *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
- *     ANY  /_rowhouse/api/v1/blob/ACCOUNT/…      the same to the Blob service
+ *     ANY  /_rowhouse/api/v1/queue/ACCOUNT/…     the same to the Queue service
+ *     ANY  /_rowhouse/api/v1/blob/ACCOUNT/…      and to the Blob service
+ *     POST /_rowhouse/api/v1/sas                 a shared access signature, made with the session's key
  *     GET  /_rowhouse/api/v1/insight/NAME        what the server watched of the session's account
  */
 export class ExplorerPage {
@@ -98,8 +103,10 @@ export class ExplorerPage {
     if (rest === "api/v1/bulk") return this.#bulk(request);
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
-    if (rest.startsWith("api/v1/blob/"))
-      return this.#wire(request, rest.slice("api/v1/blob/".length), "blob");
+    for (const service of ["queue", "blob"] as const)
+      if (rest.startsWith(`api/v1/${service}/`))
+        return this.#wire(request, rest.slice(`api/v1/${service}/`.length), service);
+    if (rest === "api/v1/sas") return this.#sign(request);
     if (rest.startsWith("api/v1/insight/"))
       return this.#insight(request, rest.slice("api/v1/insight/".length));
     return textAnswer(404, "The server has no page of this name.\n");
@@ -190,16 +197,31 @@ export class ExplorerPage {
   #wire(
     request: PageRequest,
     path: string,
-    service: "table" | "blob" = "table",
+    service: ServiceName = "table",
   ): WireResponse | Promise<WireResponse> {
-    const { clock, isReadOnly, handleBlobs } = this.#options;
-    const handle = service === "table" ? this.#options.handle : handleBlobs;
+    const { clock, isReadOnly, others } = this.#options;
+    const handle = service === "table" ? this.#options.handle : others?.[service];
     const { verb } = request.raw;
     const session = this.#sessionOf(request);
     if (!session) return sessionEnded();
-    if (isReadOnly && verb !== "GET" && verb !== "HEAD") return readOnly();
+    if (isReadOnly && (!READS.has(verb) || (service === "queue" && receives(request, path))))
+      return readOnly();
     if (!handle) return refusal(404, "ServiceIsOff", `This server does not serve ${service}s.`);
     return passOn(request, { path, session, now: clock.now(), handle, service });
+  }
+
+  /** A signature for somebody else, with the session's key. */
+  async #sign(request: PageRequest): Promise<WireResponse> {
+    const { raw } = request;
+    if (raw.verb !== "POST") return notAllowed("POST");
+    const session = this.#sessionOf(request);
+    if (!session) return sessionEnded();
+    const body = await raw.body.read(LOGIN_BYTES_MAX);
+    return answerSignature(
+      Buffer.from(body ?? "").toString("utf8"),
+      session,
+      this.#options.isReadOnly,
+    );
   }
 
   async #bulk(request: PageRequest): Promise<WireResponse> {
@@ -238,6 +260,20 @@ export class ExplorerPage {
     // Whoever makes a name of theirs lead here still sends their name: an address cannot be such a name.
     const isAddress = /^\d{1,3}(\.\d{1,3}){3}$|^\[[\da-f:.]+\]$/.test(name);
     return isAddress || name === "localhost" || this.#options.hosts.includes(name);
+  }
+}
+
+const READS = new Set(["GET", "HEAD"]);
+
+/** Whether a read below a queue is more than a peek: whoever receives a message hides it from everybody else. */
+function receives({ raw }: PageRequest, path: string): boolean {
+  if (path.split("/").length < 3) return false;
+  try {
+    // As the service reads it: the first of several, in any case.
+    const [, sent = ""] = /\?(.*)$/.exec(raw.target) ?? [];
+    return new Query(sent).get("peekonly")?.toLowerCase() !== "true";
+  } catch {
+    return true;
   }
 }
 
