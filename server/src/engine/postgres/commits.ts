@@ -27,6 +27,11 @@ const ATTEMPTS_MAX = 20;
 const BACKOFF_MS_MAX = 50;
 /** A machine that is away is not asked more often, until the deadline. */
 const AWAY_MS_MAX = 250;
+/**
+ * The least time of an attempt after the first, though it begins just before the deadline: given up at once it would
+ * turn "nothing has happened" into an unknown outcome.
+ */
+const ATTEMPT_MS_MIN = 2_000;
 
 export interface CommitsOptions {
   readonly pool: SessionPool;
@@ -74,10 +79,10 @@ export class Commits {
     if (one) {
       assertKeyFits(one.key, KEY_BYTES_MAX);
       // First together with other commits. One that this did not settle is repeated alone.
-      return this.#repeat(write, deadline, (attempts) =>
+      return this.#repeat(write, deadline, (attempts, until) =>
         attempts === 1 && this.#options.dialect === "postgres"
-          ? this.#attemptGathered(one, deadline)
-          : this.#attemptOne(one, deadline),
+          ? this.#attemptGathered(one, until)
+          : this.#attemptOne(one, until),
       );
     }
     const plan = planCommit(write);
@@ -94,13 +99,13 @@ export class Commits {
   async #commitKeys(first: CommitPlan, deadline: number): Promise<CommitResult> {
     const { write } = first;
     let plan = first;
-    return this.#repeat(write, deadline, async () => {
-      const result = await this.#attemptKeys(plan, deadline);
+    return this.#repeat(write, deadline, async (_attempts, until) => {
+      const result = await this.#attemptKeys(plan, until);
       if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
         return result;
       }
       // A check failed: one of the caller's, which is a result, or a supposition of the plan.
-      const { refusal, seen } = await this.#look(write, deadline);
+      const { refusal, seen } = await this.#look(write, until);
       if (refusal) return refusal;
       plan = planCommit(write, seen);
       return "again";
@@ -110,11 +115,12 @@ export class Commits {
   async #repeat(
     write: AtomicWrite,
     deadline: number,
-    attempt: (attempts: number) => Promise<Verdict | Outcome>,
+    attempt: (attempts: number, until: number) => Promise<Verdict | Outcome>,
   ): Promise<CommitResult> {
     let races = 0;
     for (let attempts = 1; ; attempts++) {
-      let result = await attempt(attempts);
+      const longer = attempts === 1 ? deadline : performance.now() + ATTEMPT_MS_MIN;
+      let result = await attempt(attempts, Math.max(deadline, longer));
       if (result !== "again" && "kind" in result) result = await this.#resolve(write, result);
       if (result !== "again" && "later" in result) {
         if (performance.now() > deadline) throw toEngineError(result.later);

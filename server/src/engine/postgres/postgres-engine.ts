@@ -66,7 +66,7 @@ export interface PostgresEngineOptions extends DatabaseOptions {
   readonly install?: boolean;
   /**
    * The time limit of a call, by default `CALL_MS_MAX`. A read that has to be cancelled may take one second
-   * more, and a commit whose outcome has to be found out two.
+   * more, a commit that was repeated two, and one whose outcome has to be found out another two.
    */
   readonly timeoutMs?: number;
   /** Connections that write: those of all front ends together must stay below the server's `max_connections`. */

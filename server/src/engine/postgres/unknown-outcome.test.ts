@@ -1,10 +1,21 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it, mock } from "node:test";
+import { systemClock } from "../../clock.ts";
 import { EngineError } from "../engine.ts";
+import { VersionClock } from "../version-clock.ts";
+import { Commits } from "./commits.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { SessionPool } from "./session-pool.ts";
 import { Relay } from "./test-relay.ts";
 import { type TestServer, testServer } from "./test-server.ts";
-import { failure, message, poolerFailure, standbyWarning } from "./test-session.ts";
+import {
+  failure,
+  message,
+  openSession,
+  poolerFailure,
+  ready,
+  standbyWarning,
+} from "./test-session.ts";
 import { keyOf, textOf } from "./test-workloads.ts";
 
 describe("A commit whose answer is lost", () => {
@@ -308,4 +319,41 @@ describe("A server whose binary answers are corrupted on the way", () => {
       for (const end = at + length; at < end; at++) if (body[at]! > 127) body[at] = 63;
     }
   }
+});
+
+describe("A commit that a lost worker has refused until its deadline", () => {
+  afterEach(() => mock.restoreAll());
+
+  it("is known not to have happened, also if its last attempt is answered after the deadline", async () => {
+    let now = performance.now();
+    mock.method(performance, "now", () => now);
+    const { session, socket, answer } = openSession();
+    const connect = async () => {
+      // Given up: there is nobody to ask what happened.
+      if (session.isLost) pool.close();
+      return session;
+    };
+    const pool = new SessionPool({ sessionsMax: 1, connect });
+    const timeoutMs = 1_000;
+    const commits = new Commits({
+      pool,
+      get: async () => [],
+      versions: new VersionClock(systemClock),
+      dialect: "citus",
+      timeoutMs,
+    });
+    const puts = ["a", "b"].map((sort) => ({ key: keyOf("lost", sort), value: Buffer.from("x") }));
+    const refused = assert.rejects(
+      commits.commit({ version: 1, checks: [], puts, deletes: [] }),
+      (error) => error instanceof EngineError && error.code === "Unavailable",
+    );
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      while (!socket.takeSent().endsWith("S")) await new Promise(setImmediate);
+      if (attempt === 2) now += timeoutMs + 1;
+      pool.tick(now);
+      answer(failure("08006"), ready);
+    }
+    await refused;
+    pool.close();
+  });
 });
