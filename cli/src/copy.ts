@@ -76,7 +76,7 @@ async function copy(options: CopyOptions): Promise<boolean> {
         dryRun,
         onRefused: ({ change, reason }) => {
           const where = `${table} ${JSON.stringify([change.partitionKey, change.rowKey])}`;
-          rejects.add({ where, reason, found: change.entity?.toString("utf8") ?? "" });
+          rejects.add({ where, reason, found: Buffer.from(change.entity ?? []).toString("utf8") });
         },
       },
       state,

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
+import { ENTITY_FORMATS, type EntityFormat } from "@rowhouse/protocol/entity-files";
 import type { Command } from "commander";
 import { Option } from "commander";
-import { ENTITY_FORMATS, type EntityFormat } from "./move/entity-files.ts";
 import { exportTable } from "./move/export-table.ts";
 import { collect, connect, ENDPOINT_HELP, interruptible } from "./move/options.ts";
 import { readTablesToMove } from "./move/read-table.ts";

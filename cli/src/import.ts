@@ -1,11 +1,12 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, extname, join } from "node:path";
+import { ENTITY_FORMATS, type EntityFormat } from "@rowhouse/protocol/entity-files";
+import { WRITE_MODES, type WriteMode } from "@rowhouse/protocol/entity-writes";
 import { type Command, Option } from "commander";
 import { addImportAzuriteCommand } from "./import-azurite.ts";
 import { Checkpoint } from "./move/checkpoint.ts";
 import { Pace } from "./move/copy-table.ts";
-import { ENTITY_FORMATS, type EntityFormat } from "./move/entity-files.ts";
-import { type ImportState, importFile } from "./move/import-file.ts";
+import { type ImportStates, importFile } from "./move/import-file.ts";
 import {
   addTransferOptions,
   connect,
@@ -15,7 +16,6 @@ import {
 } from "./move/options.ts";
 import { Rejects } from "./move/rejects.ts";
 import { TransferProgress } from "./move/transfer-progress.ts";
-import { WRITE_MODES, type WriteMode } from "./move/write-table.ts";
 import { notEmpty } from "./not-empty.ts";
 
 interface ImportOptions extends TransferOptions {
@@ -60,7 +60,7 @@ async function importFiles(paths: readonly string[], options: ImportOptions): Pr
   if (options.to === undefined) throw new Error("Name the destination with --to <endpoint>.");
   const connection = await connect(options.to, interruptible());
   const { dryRun = false, mode } = options;
-  const checkpoint = new Checkpoint<ImportState>(
+  const checkpoint = new Checkpoint<ImportStates>(
     dryRun ? undefined : options.state,
     `import (${mode}) of ${files.join(", ")} into ${connection.endpoint.url}`,
   );

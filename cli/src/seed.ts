@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, extname, join, relative, sep } from "node:path";
+import { ENTITY_FORMATS, type FileRecord } from "@rowhouse/protocol/entity-files";
 import { eachBounded } from "@rowhouse/server/each-bounded";
 import type { RunningServer } from "@rowhouse/server/server";
 import type { Account } from "@rowhouse/server/wire/account";
 import { messageOf } from "./message-of.ts";
-import { ENTITY_FORMATS, type FileRecord, readRecords } from "./move/entity-files.ts";
+import { recordsOf } from "./move/import-file.ts";
 import { OwnClient } from "./seed/own-client.ts";
 
 const AT_ONCE = 64;
@@ -69,7 +70,7 @@ async function loadTables(client: OwnClient, folder: string): Promise<void> {
       const batch: FileRecord[] = [];
       const flush = () =>
         eachBounded(batch.splice(0), (record) => insert(client, table, record), AT_ONCE);
-      for await (const record of readRecords(file, format)) {
+      for await (const record of recordsOf(file, format)) {
         batch.push(record);
         if (batch.length === AT_ONCE) await flush();
       }
@@ -101,8 +102,8 @@ async function loadQueues(client: OwnClient, folder: string): Promise<void> {
     await within(file, async () => {
       await client.send({ service: "queue", verb: "PUT", path: `/${queue}` });
       // One after the other: messages are received in the order in which they were sent.
-      for await (const { number, body: json } of readRecords(file, "jsonl")) {
-        const text = messageText(json.toString("utf8"), number);
+      for await (const { number, body: json } of recordsOf(file, "jsonl")) {
+        const text = messageText(Buffer.from(json).toString("utf8"), number);
         const body = `<QueueMessage><MessageText>${escaped(text)}</MessageText></QueueMessage>`;
         await client
           .send({ service: "queue", verb: "POST", path: `/${queue}/messages`, body })

@@ -1,12 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import type { Refused } from "@rowhouse/protocol/entity-writes";
 import type { Checkpoint } from "./checkpoint.ts";
 import { divideTable, type KeyRangeFilter } from "./key-ranges.ts";
 import { type RawEntity, withoutEtag } from "./raw-entity.ts";
 import { bothFilters, type Continuation, createTable, readPage } from "./read-table.ts";
 import type { TableConnection } from "./table-endpoint.ts";
 import type { TransferProgress } from "./transfer-progress.ts";
-import { type Change, type Refused, writeChanges } from "./write-table.ts";
+import { type Change, writeChanges } from "./write-table.ts";
 
 export interface CopyOptions {
   readonly from: TableConnection;

@@ -9,10 +9,10 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import { type EntityFormat, writeCsv } from "@rowhouse/protocol/entity-files";
 import { Checkpoint } from "./checkpoint.ts";
-import { CsvWriter, type EntityFormat, readRecords } from "./entity-files.ts";
-import { propertyNames, withoutEtag } from "./raw-entity.ts";
+import { recordsOf } from "./import-file.ts";
+import { withoutEtag } from "./raw-entity.ts";
 import { type Continuation, readPages } from "./read-table.ts";
 import type { TableConnection } from "./table-endpoint.ts";
 import type { TransferProgress } from "./transfer-progress.ts";
@@ -53,7 +53,7 @@ export async function exportTable(
   const entities = await writeLines(options, lines, checkpoint);
   if (format === "jsonl") renameSync(lines, path);
   else {
-    await writeCsv(lines, `${path}.part`);
+    await writeCsvFile(lines, `${path}.part`);
     renameSync(`${path}.part`, path);
     rmSync(lines);
   }
@@ -96,27 +96,17 @@ async function writeLines(
   return state.entities;
 }
 
-async function writeCsv(lines: string, path: string): Promise<void> {
-  const names = new Set<string>();
-  for await (const { body } of readRecords(lines, "jsonl")) {
-    for (const name of propertyNames(decodeEntity(body))) names.add(name);
-  }
-  const writer = new CsvWriter(names);
+async function writeCsvFile(lines: string, path: string): Promise<void> {
   const file = openSync(path, "w", 0o600);
   try {
-    let text = writer.head();
-    for await (const { body } of readRecords(lines, "jsonl")) {
-      text += writer.row(body);
-      if (text.length < WRITTEN_AT_ONCE) continue;
-      writeSync(file, text);
-      text = "";
-    }
-    writeSync(file, text);
+    await writeCsv(
+      () => recordsOf(lines, "jsonl"),
+      (text) => writeSync(file, text),
+    );
     fsyncSync(file);
   } finally {
     closeSync(file);
   }
 }
 
-const WRITTEN_AT_ONCE = 1 << 18;
 const LINE_FEED = Buffer.from("\n");

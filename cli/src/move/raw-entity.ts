@@ -1,5 +1,4 @@
 import type { DecodedEntity } from "@rowhouse/protocol/entity-json";
-import { NAME_OFFSET } from "@rowhouse/protocol/json-property";
 
 /**
  * An entity as it travels: the JSON object of the wire, at minimalmetadata. Passed on byte for byte, because a
@@ -93,17 +92,6 @@ export function canonicalText(entity: DecodedEntity): string {
     return text;
   });
   return texts.sort().join("");
-}
-
-/** The names of an entity's properties. */
-export function propertyNames({ json, properties }: DecodedEntity): string[] {
-  const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
-  let start = 0;
-  return properties.map(({ end, nameBytes }) => {
-    const at = start + NAME_OFFSET;
-    start = end;
-    return bytes.toString("utf8", at, at + nameBytes);
-  });
 }
 
 const SHORT = 48;

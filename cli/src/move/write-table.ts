@@ -1,34 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { entityPath } from "@rowhouse/protocol/entity-url";
-import { LIMITS } from "@rowhouse/protocol/limits";
-import type { RawEntity } from "./raw-entity.ts";
+import {
+  type Failure,
+  type KeyedChange,
+  type Refused,
+  type WriteMode,
+  writeInTransactions,
+} from "@rowhouse/protocol/entity-writes";
 import { describeRefusal, type TableAnswer, type TableConnection } from "./table-endpoint.ts";
 
-export const WRITE_MODES = ["insert", "merge", "replace"] as const;
-/** What happens to an entity that exists: `insert` refuses it, `merge` keeps its other properties. */
-export type WriteMode = (typeof WRITE_MODES)[number];
-
-/** One change of one entity, in the order of its source. */
-export interface Change {
-  readonly partitionKey: string;
-  readonly rowKey: string;
-  /** Undefined to delete the entity. */
-  readonly entity: RawEntity | undefined;
+export interface Change extends KeyedChange {
   /** For deletes: the ETag the entity must still have. */
   readonly etag?: string | undefined;
 }
 
-export interface Refused<Written extends Change> {
-  readonly change: Written;
-  /** The endpoint's status, code and text. */
-  readonly reason: string;
-  readonly status: number;
-}
-
-/** Bytes of a request's other parts for each operation in a transaction, at the most. */
-const OPERATION_BYTES = 600;
-/** A row key may take nine bytes a character in the URL. */
-const KEY_BYTES = 9;
 const TRANSACTIONS_AT_ONCE = 8;
 
 /**
@@ -36,97 +21,23 @@ const TRANSACTIONS_AT_ONCE = 8;
  * left out; all others are written.
  * @throws Error if the endpoint cannot be reached, refuses the caller, or has no such table
  */
-export async function writeChanges<Written extends Change>(
+export function writeChanges<Written extends Change>(
   connection: TableConnection,
   table: string,
   mode: WriteMode,
   changes: readonly Written[],
 ): Promise<Refused<Written>[]> {
-  const refused: Refused<Written>[] = [];
-  for (const run of runsOf(changes)) {
-    const groups = groupsOf(run);
-    let taken = 0;
-    const work = async () => {
-      while (taken < groups.length) {
-        const group = groups[taken++]!;
-        refused.push(...(await writeGroup(connection, table, mode, group)));
-      }
-    };
-    await Promise.all(Array.from({ length: TRANSACTIONS_AT_ONCE }, work));
-  }
-  return refused;
-}
-
-/** Changes of different entities may overtake each other; those of one must not, so a key that repeats begins a new run. */
-function runsOf<Written extends Change>(changes: readonly Written[]): Written[][] {
-  const runs: Written[][] = [];
-  let run: Written[] = [];
-  let keys = new Set<string>();
-  for (const change of changes) {
-    const key = JSON.stringify([change.partitionKey, change.rowKey]);
-    if (run.length === 0 || keys.has(key)) {
-      run = [];
-      keys = new Set();
-      runs.push(run);
-    }
-    run.push(change);
-    keys.add(key);
-  }
-  return runs;
-}
-
-/** The changes of each partition, within the limits of a transaction. */
-function groupsOf<Written extends Change>(changes: readonly Written[]): Written[][] {
-  const groups: Written[][] = [];
-  const open = new Map<string, { readonly group: Written[]; bytes: number }>();
-  for (const change of changes) {
-    const { partitionKey, rowKey, entity } = change;
-    const size =
-      (entity?.length ?? 0) + OPERATION_BYTES + KEY_BYTES * (partitionKey.length + rowKey.length);
-    let last = open.get(partitionKey);
-    if (
-      last === undefined ||
-      last.group.length === LIMITS.transactionOperationsMax ||
-      last.bytes + size > LIMITS.bodyBytesMax
-    ) {
-      last = { group: [], bytes: 0 };
-      open.set(partitionKey, last);
-      groups.push(last.group);
-    }
-    last.group.push(change);
-    last.bytes += size;
-  }
-  return groups;
-}
-
-async function writeGroup<Written extends Change>(
-  connection: TableConnection,
-  table: string,
-  mode: WriteMode,
-  group: readonly Written[],
-): Promise<Refused<Written>[]> {
-  const refused: Refused<Written>[] = [];
-  let left = [...group];
-  while (left.length > 0) {
+  return writeInTransactions(changes, TRANSACTIONS_AT_ONCE, async (group) => {
     const failure =
-      left.length === 1
-        ? await writeAlone(connection, table, mode, left[0]!)
-        : await writeTogether(connection, table, mode, left);
-    if (failure === undefined) break;
+      group.length === 1
+        ? await writeAlone(connection, table, mode, group[0]!)
+        : await writeTogether(connection, table, mode, group);
+    if (failure === undefined) return undefined;
     if (failure.status === 401 || failure.status === 403 || /TableNotFound/.test(failure.reason)) {
       throw new Error(`Table ${table} cannot be written: ${failure.reason}`);
     }
-    const change = left[failure.index]!;
-    refused.push({ change, reason: failure.reason, status: failure.status });
-    left = left.filter((each) => each !== change);
-  }
-  return refused;
-}
-
-interface Failure {
-  readonly index: number;
-  readonly status: number;
-  readonly reason: string;
+    return failure;
+  });
 }
 
 async function writeAlone(

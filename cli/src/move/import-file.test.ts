@@ -3,18 +3,18 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { EntityFormat } from "@rowhouse/protocol/entity-files";
+import type { WriteMode } from "@rowhouse/protocol/entity-writes";
 import { Checkpoint } from "./checkpoint.ts";
 import { compareTables } from "./compare-tables.ts";
 import { Pace } from "./copy-table.ts";
-import type { EntityFormat } from "./entity-files.ts";
 import { exportTable } from "./export-table.ts";
-import { type ImportState, importFile } from "./import-file.ts";
+import { type ImportStates, importFile } from "./import-file.ts";
 import type { Reject } from "./rejects.ts";
 import type { TableConnection } from "./table-endpoint.ts";
 import { change, EVERY_TYPE, fill } from "./test-entities.ts";
 import { startTableServer } from "./test-table-server.ts";
 import { TransferProgress } from "./transfer-progress.ts";
-import type { WriteMode } from "./write-table.ts";
 
 const progress = new TransferProgress("test", process.stderr);
 
@@ -47,7 +47,7 @@ async function importAs(
       onReject: (reject) => rejects.push(reject),
     },
     {},
-    new Checkpoint<ImportState>(undefined, "test"),
+    new Checkpoint<ImportStates>(undefined, "test"),
   );
   return { written, rejects };
 }
