@@ -21,7 +21,7 @@ import { ENTRY_POINTS, sources } from "./test-entry-points.ts";
 const KIB = 1024;
 
 /** As in README.md. */
-const BUDGET = { core: 19.5 * KIB, pattern: 5 * KIB, everything: 66.5 * KIB };
+const BUDGET = { core: 19.5 * KIB, pattern: 5 * KIB, everything: 67.5 * KIB };
 
 /** `RECORD=1` writes it. */
 const RECORDED = new URL("../bundle-sizes.json", import.meta.url);

@@ -134,9 +134,36 @@ describe("the scrub of an index", () => {
       return backend.clock.now() - startedAt;
     };
     for (const scrub of [verifyIndex, repairIndex]) {
-      // 40 entities, then 40 entries.
-      assert.equal(await timeOf(scrub(db, Indexed, "far", { rate: 10 })), 4000);
+      // 40 entities, looked for among the entries, and the reverse.
+      assert.equal(await timeOf(scrub(db, Indexed, "far", { rate: 10 })), 12_000);
       assert.equal(await timeOf(scrub(db, Indexed, "far")), 0);
+    }
+  });
+
+  it("reads pages, not entries one by one, and holds no more in memory than it may", async () => {
+    for (const name of NAMES) {
+      const { backend, db } = await open(0, memory({ pageEntitiesMax: 100 }));
+      const employees = db.open(Indexed);
+      for (let id = 1; id <= 400; id++) {
+        await employees.insert({ dept: "Sales", id, email: `e${id}` });
+      }
+      const table = name === "near" ? "Employee" : "ByEmail";
+      const entry =
+        name === "near"
+          ? { partitionKey: "Sales", rowKey: "email_e17" }
+          : { partitionKey: "e17", rowKey: "owner" };
+      await backend.tables.commit(table, [{ kind: "delete", ...entry, ifMatch: "*" }]);
+      backend.clock.advance(2 * MINUTE);
+      const cost = (held?: number) =>
+        db.metered((metered) => verifyIndex(metered, Indexed, name, { ...(held && { held }) }));
+      const { requests, result } = await cost();
+      assert.deepEqual([result.entities, result.entries, result.missing], [400, 399, 1]);
+      // Both sides twice, at most 8 pages each, and the missing entry is looked for twice.
+      assert.ok(requests <= 36, `${requests} requests`);
+      const { requests: most, result: same } = await cost(100);
+      assert.deepEqual(same, result);
+      // What is held is found in 4 pages at most, or asked for.
+      assert.ok(most <= 900, `${most} requests with 100 held`);
     }
   });
 
@@ -155,6 +182,7 @@ describe("the scrub of an index", () => {
       let pagesRead = 0;
       const first = verifyIndex(db, Indexed, "far", {
         signal: stop.signal,
+        held: 1,
         onProgress(progress) {
           kept = JSON.stringify(progress);
           if (++pagesRead === pagesUntilStop) stop.abort(new Error("Stopped."));

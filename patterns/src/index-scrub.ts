@@ -1,6 +1,6 @@
-import { validationFailed } from "./errors.ts";
+import { assertSome, validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type Claim, claimsIn, LIST_MEMBER_AGE_MS, PAGE_ROWS_MAX } from "./indexes/claims.ts";
+import { claimsIn } from "./indexes/claims.ts";
 import {
   type ManagedIndex,
   managedIndex,
@@ -8,12 +8,14 @@ import {
   widthOf,
   withDeadline,
 } from "./indexes/control.ts";
+import { fnv1a } from "./keys/hash.ts";
 import { ageOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { AnyEntity, Snapshot } from "./model/follower.ts";
-import { keepsRows, type ListKeeper, type Reconciled } from "./model/follower.ts";
+import { keepsRows, type Reconciled } from "./model/follower.ts";
 import { isSameValue, type Properties } from "./ports/edm.ts";
+import { and, bound, type Filter } from "./ports/filter.ts";
 import { keyOf } from "./ports/mutation.ts";
-import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
+import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import type { Session } from "./store/session.ts";
@@ -22,16 +24,25 @@ import { WRITE_TOKENS } from "./store/write-token.ts";
 const SETTLE_MS = 60_000;
 const EXAMPLES_MAX = 100;
 const YOUNG_MAX = 1000;
+/** About half a KiB each. */
+const PAIRS_HELD = 50_000;
+/** For the service a page of a thousand rows is about as much work as this many point queries. */
+const LOOKUPS_PER_PAGE = 25;
+const LOOKUPS_BETWEEN_TURNS = 200;
+/** Any writer may change a list at any time, so the list's age says nothing about a member: it counts as settled. */
+const LIST_MEMBER_AGE_MS = Number.POSITIVE_INFINITY;
 
 export interface VerifyOptions {
   /** The share of rows to check, from 0 to 1. Default: all. */
   readonly sample?: number;
-  /** Entities and entries per second, at most. Default: as fast as possible. */
+  /** Entities and entries read per second, at most; each is read at least twice. Default: as fast as possible. */
   readonly rate?: number;
+  /** How many to hold in memory: fewer need less of it and more requests. Default: 50,000, of half a KiB each. */
+  readonly held?: number;
   /** Continues from the progress that `onProgress` received last. Default: from the start. */
   readonly from?: VerifyProgress;
   readonly signal?: AbortSignal;
-  /** Called after each page. */
+  /** Called each time as many as are held have been compared. */
   readonly onProgress?: (progress: VerifyProgress) => void;
 }
 
@@ -80,6 +91,20 @@ export interface Finding extends Pair {
 
 interface Aged extends Finding {
   readonly age: number;
+}
+
+/** A pair that should exist, or that does. */
+interface Seen extends Pair {
+  /** A digest of what the entry contains; absent if that is not compared. */
+  readonly content?: string | undefined;
+}
+
+type Side = VerifyProgress["reading"];
+
+/** One array of pairs for each entity, or for each entry. */
+interface PageOfPairs {
+  readonly items: readonly (readonly Seen[])[];
+  readonly continuation?: Continuation | undefined;
 }
 
 const START: VerifyProgress = {
@@ -135,13 +160,14 @@ export async function repairIndex(
 }
 
 /**
- * Reads every entity and looks for its entries, then every entry and looks for its base. A mismatch takes this way:
+ * Reads pages of one side, and finds their pairs in pages of the other: first the pairs that entities should have,
+ * among the entries; then those that entries claim, among the entities. A pair that is not found takes this way:
  *
- *   found ──▶ read again ──┬── gone: a write was in progress
- *                          ├── younger than SETTLE_MS, or `later` from the repair ──▶ young
- *                          └── older ──▶ repaired if there is a `repair`, and counted
+ *   not found ──▶ read, twice ─┬── right: a write was in progress, or it was not looked for any further
+ *                              ├── younger than SETTLE_MS, or `later` from the repair ──▶ young
+ *                              └── older ──▶ repaired if there is a `repair`, and counted
  *
- *   young ── after SETTLE_MS, a second look ──▶ gone, counted, or reported as `young` if it is young again
+ *   young ── after SETTLE_MS, a second look ──▶ right, counted, or reported as `young` if it is young again
  *
  * The second look also covers entries that the repair inserted, if no worker completes the writes of the index.
  * Everything a later call needs to continue after a crash is in `VerifyProgress`.
@@ -151,6 +177,7 @@ class Scrub {
   readonly #requestsPerRepair: number;
   readonly #repair: ((finding: Finding) => Promise<Reconciled>) | undefined;
   readonly #sample: number;
+  readonly #held: number;
   readonly #pace: Pace;
   readonly #onProgress: VerifyOptions["onProgress"];
   #progress: Progress;
@@ -159,15 +186,23 @@ class Scrub {
   /** Passes each finding to `repair`, if there is one. */
   constructor(
     index: ManagedIndex,
-    { sample = 1, rate = Number.POSITIVE_INFINITY, from = START, onProgress }: VerifyOptions,
+    {
+      sample = 1,
+      rate = Number.POSITIVE_INFINITY,
+      held = PAIRS_HELD,
+      from = START,
+      onProgress,
+    }: VerifyOptions,
     repair?: (finding: Finding) => Promise<Reconciled>,
   ) {
     // A sample of nothing shows nothing.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
+    assertSome("The work", { held });
     const { session, entity, name, keeper } = index;
     this.#index = index;
     this.#repair = repair;
     this.#sample = sample;
+    this.#held = held;
     this.#pace = new Pace(session.clock, rate);
     this.#onProgress = onProgress;
     this.#progress = structuredClone(from) as Progress;
@@ -179,67 +214,128 @@ class Scrub {
 
   async run(): Promise<VerifyReport> {
     const { reading, young, report } = this.#progress;
-    if (reading === "entities") await this.#readEntities();
-    await this.#readEntries();
+    if (reading === "entities") await this.#compare("entities");
+    await this.#compare("entries");
     if (young.length > 0) {
       await this.#index.session.clock.sleep(SETTLE_MS);
       this.#isSecondLook = true;
-      await this.#lookAtAll(young, (pair) => this.#lookAgain(pair));
+      await this.#lookAtAll(young);
     }
     return report;
   }
 
-  async #readEntities(): Promise<void> {
-    const { rows, table } = this.#index.entity;
-    const where = { filter: undefined, top: PAGE_ROWS_MAX };
-    const pages = pagesWhere(this.#index.session, table, where, this.#progress.cursor);
-    for await (const { entities, continuation } of pages) {
-      const bases = entities.filter((stored) => rows.decode(stored));
-      const lists: Lists = new Map();
-      await this.#lookAtSome("entities", bases, (base) => this.#lookForEntries(base, lists));
-      this.#reportProgress(continuation ? "entities" : "entries", continuation);
+  async #compare(side: Side): Promise<void> {
+    const { random } = this.#index.session;
+    const held = new Map<string, Seen>();
+    for await (const { items, continuation } of this.#pages(side, this.#progress.cursor)) {
+      const some = items.filter(() => random() < this.#sample);
+      this.#progress.report[side] += some.length;
+      // What an entry contains is compared once.
+      for (const { content, ...pair } of some.flat())
+        held.set(idOf(pair), side === "entities" ? { ...pair, content } : pair);
+      if (!continuation || held.size < this.#held) continue;
+      await this.#lookFor(held, side);
+      this.#reportProgress(side, continuation);
+    }
+    await this.#lookFor(held, side);
+    if (side === "entities") this.#reportProgress("entries", undefined);
+  }
+
+  async #lookFor(held: Map<string, Seen>, side: Side): Promise<void> {
+    await this.#find(held, side === "entities" ? "entries" : "entities");
+    // What the other side shows is found there.
+    const isOfSide = ({ kind }: Finding) => (kind === "dangling") === (side === "entries");
+    await this.#lookAtAll([...held.values()], isOfSide);
+    held.clear();
+  }
+
+  /** Removes the pairs that are on the other side too, unless it costs more than to ask for each. */
+  async #find(held: Map<string, Seen>, side: Side): Promise<void> {
+    if (held.size === 0) return;
+    // To ask for a member is to read its list.
+    const isList = side === "entries" && !keepsRows(this.#index.keeper);
+    let pagesLeft = isList ? Number.POSITIVE_INFINITY : Math.ceil(held.size / LOOKUPS_PER_PAGE);
+    const keys = side === "entries" ? "entry" : "base";
+    const partitions = Array.from(held.values(), (pair) => pair[keys].partitionKey).sort();
+    const where = and(
+      bound("PartitionKey", "ge", partitions[0]),
+      bound("PartitionKey", "le", partitions.at(-1)),
+    );
+    for await (const { items } of this.#pages(side, undefined, where)) {
+      for (const { content, ...pair } of items.flat()) {
+        const id = idOf(pair);
+        const sought = held.get(id);
+        if (sought && (sought.content ?? content) === (content ?? sought.content)) held.delete(id);
+      }
+      if (held.size === 0 || --pagesLeft === 0) return;
     }
   }
 
-  async #readEntries(): Promise<void> {
-    const pages = claimsIn(this.#index, this.#progress.cursor);
-    for await (const { claims, continuation } of pages) {
-      await this.#lookAtSome("entries", claims, (claim) => this.#lookForBase(claim));
-      if (continuation) this.#reportProgress("entries", continuation);
+  async *#pages(side: Side, from?: Continuation, where?: Filter): AsyncGenerator<PageOfPairs> {
+    const pages = side === "entities" ? this.#entities(from, where) : this.#entries(from, where);
+    for await (const page of pages) {
+      await this.#turn(page.items.length);
+      yield page;
     }
   }
 
-  #reportProgress(reading: VerifyProgress["reading"], cursor: Continuation | undefined): void {
+  async *#entities(from?: Continuation, filter?: Filter): AsyncGenerator<PageOfPairs> {
+    const { session, entity, keeper } = this.#index;
+    const { rows, table } = entity;
+    for await (const page of pagesWhere(session, table, { filter }, from)) {
+      const items = page.entities.flatMap((stored) => {
+        const row = rows.decode(stored);
+        if (!row) return [];
+        // We do not know everything that the entry of an entity written by a newer program should contain.
+        const content =
+          keepsRows(keeper) && !rows.isNewer(stored.properties)
+            ? digestOf(keeper.contentOf({ row, stored }))
+            : undefined;
+        const base = keyOf(stored);
+        return [keeper.keysOf(row).map((entry) => ({ base, entry, content }))];
+      });
+      yield { items, continuation: page.continuation };
+    }
+  }
+
+  async *#entries(from?: Continuation, where?: Filter): AsyncGenerator<PageOfPairs> {
+    for await (const { claims, continuation } of claimsIn(this.#index, { from, where })) {
+      const items = claims.map(({ base, entry, stored }) => [
+        { base, entry, content: stored && digestOf(stored.properties) },
+      ]);
+      yield { items, continuation };
+    }
+  }
+
+  #reportProgress(reading: Side, cursor: Continuation | undefined): void {
     const { report, young } = this.#progress;
     this.#progress = { report, reading, young, ...(cursor && { cursor }) };
     this.#onProgress?.(structuredClone(this.#progress));
   }
 
-  async #lookAtSome<Item>(
-    reading: VerifyProgress["reading"],
-    items: readonly Item[],
-    look: (item: Item) => Promise<readonly Aged[]>,
-  ): Promise<void> {
-    const some = items.filter(() => this.#index.session.random() < this.#sample);
-    this.#progress.report[reading] += some.length;
-    await this.#lookAtAll(some, look);
-  }
-
-  async #lookAtAll<Item>(
-    items: readonly Item[],
-    look: (item: Item) => Promise<readonly Aged[]>,
-  ): Promise<void> {
+  /** Waits until the rate allows this many more. */
+  async #turn(rows: number): Promise<void> {
     const waitMs = this.#pace.waitMs();
     if (waitMs > 0) await this.#index.session.clock.sleep(waitMs);
-    this.#pace.begin(items.length);
+    this.#pace.begin(rows);
+  }
+
+  async #lookAtAll(
+    pairs: readonly Pair[],
+    isCounted: (finding: Finding) => boolean = () => true,
+  ): Promise<void> {
     const width = this.#repair ? widthOf(this.#index.keeper) : LOOKUPS_AT_ONCE;
-    await mapBounded(items, width, async (item) => {
-      for (const finding of await look(item)) {
-        // A write between the two reads looks like damage. What it wrote is young when it is read again.
-        const sure = this.#isSecondLook ? [finding] : await this.#lookAgain(finding);
-        for (const each of sure) await this.#judge(each);
-      }
-    });
+    for (let i = 0; i < pairs.length; i += LOOKUPS_BETWEEN_TURNS) {
+      const some = pairs.slice(i, i + LOOKUPS_BETWEEN_TURNS);
+      await this.#turn(some.length);
+      await mapBounded(some, width, async ({ base, entry }) => {
+        for (const finding of await this.#look({ base, entry })) {
+          // A write between the two reads looks like damage. What it wrote is young when it is read again.
+          const sure = this.#isSecondLook ? [finding] : await this.#look(finding);
+          for (const each of sure.filter(isCounted)) await this.#judge(each);
+        }
+      });
+    }
   }
 
   async #judge({ age, kind, ...pair }: Aged): Promise<void> {
@@ -261,53 +357,30 @@ class Scrub {
     else if (isTooEarly) report.young++;
   }
 
-  async #lookForEntries(base: StoredEntity, lists: Lists): Promise<Aged[]> {
-    const row = this.#index.entity.rows.decode(base)!;
-    const findings = await mapBounded(this.#index.keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
-      this.#lookForEntry({ row, stored: base }, key, lists),
-    );
-    return findings.flat();
+  /** What is wrong with a pair. */
+  async #look({ base, entry }: Pair): Promise<Aged[]> {
+    const { stored, holder } = await this.#readBase({ base, entry });
+    if (holder) return this.#lookForEntry(holder, entry);
+    const age = await this.#ageOfClaim({ base, entry });
+    if (age === undefined) return [];
+    // A recent change may still be followed up.
+    return [{ kind: "dangling", base, entry, age: stored ? Math.min(age, ageOf(stored)) : age }];
   }
 
-  async #lookForEntry(
-    { row, stored: base }: Snapshot,
-    entry: EntityKey,
-    lists: Lists = new Map(),
-  ): Promise<Aged[]> {
+  async #lookForEntry({ row, stored: base }: Snapshot, entry: EntityKey): Promise<Aged[]> {
     const keeper = this.#index.keeper;
     const found = (kind: Finding["kind"], age = LIST_MEMBER_AGE_MS) => [
       { kind, base: keyOf(base), entry, age: Math.min(age, ageOf(base)) },
     ];
-    if (!keepsRows(keeper)) {
-      const id = JSON.stringify(entry);
-      const list = lists.get(id) ?? keeper.membersOf(entry);
-      lists.set(id, list);
-      return (await list)(base) ? [] : found("missing");
-    }
+    if (!keepsRows(keeper)) return (await keeper.membersOf(entry))(base) ? [] : found("missing");
     const stored = await this.#index.session.tables.get(keeper.table, entry);
     if (!stored) return found("missing");
     const age = ageOf(stored);
     if (!isSameKey(keeper.baseOf(stored), base)) return found("duplicate", age);
-    // We do not know everything that the entry of an entity written by a newer program should contain.
     const isRight =
       this.#index.entity.rows.isNewer(base.properties) ||
       hasContent(stored.properties, keeper.contentOf({ row, stored: base }));
     return isRight ? [] : found("wrong", age);
-  }
-
-  async #lookForBase({ age, ...pair }: Claim): Promise<Aged[]> {
-    const { stored, holder } = await this.#readBase(pair);
-    if (holder) return [];
-    // A recent change may still be followed up.
-    return [{ kind: "dangling", ...pair, age: stored ? Math.min(age, ageOf(stored)) : age }];
-  }
-
-  /** Looks again at a pair that a write may have been changing. */
-  async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
-    const { holder } = await this.#readBase({ base, entry });
-    if (holder) return this.#lookForEntry(holder, entry);
-    const age = await this.#ageOfClaim({ base, entry });
-    return age === undefined ? [] : this.#lookForBase({ base, entry, age });
   }
 
   /** Undefined when the entry does not belong to this base, or is gone. */
@@ -328,8 +401,22 @@ class Scrub {
   }
 }
 
-/** The lists that were read for a page of entities, each once. */
-type Lists = Map<string, ReturnType<ListKeeper["membersOf"]>>;
+function idOf({ base, entry }: Pair): string {
+  // No key contains NUL.
+  return [base.partitionKey, base.rowKey, entry.partitionKey, entry.rowKey].join("\0");
+}
+
+/** Equal for most contents that `hasContent` finds equal; where it is not, both are read again. */
+function digestOf(properties: Properties): string {
+  const names = Object.keys(properties).sort();
+  const values = names.map((name) => {
+    const { type, value } = properties[name]!;
+    if (name === WRITE_TOKENS) return name;
+    return [name, type === "DateTime" ? Date.parse(String(value)) : value];
+  });
+  const content = JSON.stringify(values);
+  return `${fnv1a(content)} ${content.length}`;
+}
 
 /**
  * Whether an entry has the expected content, whichever write it is from. Some clients store the Double 4 as an

@@ -113,7 +113,7 @@ describe("the upkeep of a list index", () => {
     }
   });
 
-  it("verifies each member in one request, and reads its list once for all of them", async () => {
+  it("is verified in as many requests as there are pages, however many members they have", async () => {
     const requestsFor = async (members: number) => {
       const { backend, db } = await open();
       for (let id = 1; id <= members; id++) await db.open(Chained).insert(jones(id));
@@ -124,7 +124,7 @@ describe("the upkeep of a list index", () => {
       assert.deepEqual([result.entries, result.missing], [members, 0]);
       return requests;
     };
-    assert.equal((await requestsFor(22)) - (await requestsFor(17)), 5);
+    assert.equal(await requestsFor(22), await requestsFor(17));
   });
 
   it("resumes a verification from its progress, even between lists", async () => {
@@ -137,7 +137,7 @@ describe("the upkeep of a list index", () => {
     backend.clock.advance(120_000);
     const told: string[] = [];
     const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
-    const whole = await verifyIndex(db, Employee, "lastName", { onProgress });
+    const whole = await verifyIndex(db, Employee, "lastName", { onProgress, held: 1 });
     assert.deepEqual([whole.entities, whole.entries, whole.missing], [8, 8, 0]);
     const inLists = told
       .map((json) => JSON.parse(json))

@@ -81,7 +81,7 @@ export async function repairExisting(
   pace: Pace,
   confirm: () => Promise<unknown>,
 ): Promise<void> {
-  for await (const { claims, continuation } of claimsIn(index)) {
+  for await (const { claims, continuation } of claimsIn(index, { top: PAGE_ROWS_MAX })) {
     const bases = claims.map(({ base, entry }) => ({ stored: base, keys: [entry] }));
     await reconciled(index, bases, pace, confirm);
     if (continuation) await confirm();

@@ -1,7 +1,8 @@
-import { ageOf, entriesOf } from "../model/entry.ts";
+import { entriesOf } from "../model/entry.ts";
 import { keepsRows } from "../model/follower.ts";
+import { and, type Filter } from "../ports/filter.ts";
 import { keyOf } from "../ports/mutation.ts";
-import type { Continuation, EntityKey } from "../ports/tables.ts";
+import type { Continuation, EntityKey, StoredEntity } from "../ports/tables.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { ManagedIndex } from "./control.ts";
 
@@ -9,7 +10,8 @@ import type { ManagedIndex } from "./control.ts";
 export interface Claim {
   readonly base: EntityKey;
   readonly entry: EntityKey;
-  readonly age: number;
+  /** Absent for a list. */
+  readonly stored?: StoredEntity;
 }
 
 export interface PageOfClaims {
@@ -17,28 +19,35 @@ export interface PageOfClaims {
   readonly continuation?: Continuation;
 }
 
-/** Rows per page. */
+/** Rows per page of a build. */
 export const PAGE_ROWS_MAX = 200;
-/** Any writer may change a list at any time, so the list's age says nothing about a member: it counts as settled. */
-export const LIST_MEMBER_AGE_MS = Number.POSITIVE_INFINITY;
 
-/** The claims of all entries of an index, from the continuation of an earlier call. */
+export interface ClaimsWanted {
+  /** Continues an earlier call. */
+  readonly from?: Continuation | undefined;
+  /** Rows per page. */
+  readonly top?: number;
+  /** The entries that are rows, of all or of some partitions. */
+  readonly where?: Filter | undefined;
+}
+
+/** The claims of the entries of an index. */
 export async function* claimsIn(
   { session, entity, keeper }: ManagedIndex,
-  from?: Continuation,
+  { from, where, ...wanted }: ClaimsWanted,
 ): AsyncGenerator<PageOfClaims> {
   if (!keepsRows(keeper)) {
     for await (const { list: entry, members, ...next } of keeper.lists(from)) {
-      yield { claims: members.map((base) => ({ entry, base, age: LIST_MEMBER_AGE_MS })), ...next };
+      yield { claims: members.map((base) => ({ entry, base })), ...next };
     }
     return;
   }
-  const filter = entriesOf(entity.rows.typeProperty, keeper.tag);
-  const pages = pagesWhere(session, keeper.table, { filter, top: PAGE_ROWS_MAX }, from);
+  const filter = and(where, entriesOf(entity.rows.typeProperty, keeper.tag));
+  const pages = pagesWhere(session, keeper.table, { filter, ...wanted }, from);
   for await (const { entities, continuation } of pages) {
     const claims = entities.flatMap((row) => {
       const base = keeper.baseOf(row);
-      return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
+      return base ? [{ entry: keyOf(row), base, stored: row }] : [];
     });
     yield { claims, ...(continuation && { continuation }) };
   }

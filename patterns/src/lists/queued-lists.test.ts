@@ -292,7 +292,7 @@ describe("lists maintained by a worker", () => {
     }
   });
 
-  it("are read once to verify all members on a page", async () => {
+  it("are verified in as many requests as there are pages, however many members they have", async () => {
     for (const name of NAMES) {
       const requestsFor = async (members: number) => {
         const { db, employees } = await open();
@@ -304,7 +304,7 @@ describe("lists maintained by a worker", () => {
         assert.deepEqual([result.entries, result.missing], [members, 0]);
         return requests;
       };
-      assert.equal((await requestsFor(5)) - (await requestsFor(3)), 2, name);
+      assert.equal(await requestsFor(5), await requestsFor(3), name);
     }
   });
 
@@ -369,7 +369,7 @@ describe("lists maintained by a worker", () => {
     await letWorkersFinish(db);
     const told: string[] = [];
     const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
-    const whole = await verifyIndex(db, Employee, "list", { onProgress });
+    const whole = await verifyIndex(db, Employee, "list", { onProgress, held: 1 });
     assert.deepEqual([whole.entities, whole.entries, whole.missing], [6, 6, 0]);
     const inLists = told
       .map((json) => JSON.parse(json))
