@@ -12,6 +12,7 @@ const SOURCES = [
   "explorer/src",
   "explorer/build.mjs",
   "protocol/src",
+  "patterns/src",
   "server/src/query",
   "server/src/insight",
 ];
@@ -20,8 +21,6 @@ const TYPES = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
 };
-
-if (!isFresh()) await buildAssets();
 
 /** Whether nothing that goes into the page is newer than it. */
 function isFresh() {
@@ -35,6 +34,22 @@ function isFresh() {
   });
   return files.every((file) => statSync(file).mtimeMs < built);
 }
+
+/** `import text from "code:./file.ts"`: the part of a file that is shown, with what it imports of the library. */
+const shownCode = {
+  name: "shown code",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^code:/ }, ({ path, resolveDir }) => {
+      return { path: join(resolveDir, path.slice("code:".length)), namespace: "code" };
+    });
+    onLoad({ filter: /./, namespace: "code" }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      const imports = text.match(/^import [^;]* from "@rowhouse\/patterns[^"]*";$/gm) ?? [];
+      const [, shown] = /\/\/ What is shown:\n(.*)\/\/ Until here\./s.exec(text);
+      return { contents: [...imports, "", shown].join("\n"), loader: "text" };
+    });
+  },
+};
 
 async function buildAssets() {
   const { build } = await import("esbuild");
@@ -52,6 +67,7 @@ async function buildAssets() {
     jsx: "automatic",
     jsxImportSource: "preact",
     conditions: ["rowhouse-source"],
+    plugins: [shownCode],
     legalComments: "none",
     logLevel: "warning",
     metafile: true,
@@ -101,3 +117,5 @@ function loadedWith(path, outputs, found = new Set()) {
     if (kind === "import-statement") loadedWith(other, outputs, found);
   return [...found];
 }
+
+if (!isFresh()) await buildAssets();

@@ -117,7 +117,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   "server/src": [],
   // The page: a client like any other, with the parser and the planner of the server.
-  "explorer/src": ["protocol/src", "server/src/query", "server/src/insight"],
+  "explorer/src": ["protocol/src", "patterns/src", "server/src/query", "server/src/insight"],
   "cli/src": ["protocol/src", "server/src", "patterns/src", "explorer/src/assets.ts"],
 };
 

@@ -46,6 +46,8 @@ function toRow(members: ReadonlyMap<string, Scalar>): Row {
   for (const [name, { text, isText }] of members) {
     if (name === "PartitionKey" || name === "RowKey" || name.includes("@")) continue;
     if (name.startsWith("odata.")) continue;
+    // A projection's answer for what an entity lacks.
+    if (!isText && text === "null") continue;
     const type = members.get(`${name}@odata.type`)?.text ?? inferType(name, text, isText);
     const length = members.get(`${name}@rowhouse.length`)?.text;
     const cell = { type: type as EdmType, text };

@@ -21,8 +21,12 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Ctrl Z", "take the last staged change back, or undo the last save"],
   ["Ctrl C", "copy the cell, or the chosen rows as JSON"],
   ["g t", "go to the tables"],
-  ["g q, g b, g h, g a, g d, g s", "go to queues, blobs, heat map, activity, advisor, signatures"],
+  [
+    "g q, g b, g h, g a, g d, g s, g p",
+    "go to queues, blobs, heat map, activity, advisor, signatures, playground",
+  ],
   ["0", "the whole heat map; in it, arrows move, Shift and arrows select, Enter zooms in"],
+  ["s, r, x", "in the playground: a step, run on, crash"],
   ["?", "this list"],
 ];
 
@@ -33,6 +37,7 @@ const SCREEN_KEYS: Readonly<Record<string, ScreenName>> = {
   ga: "activity",
   gd: "advisor",
   gs: "sas",
+  gp: "playground",
 };
 
 /** What screens do at a key, by the name that `commandOf` gives. */

@@ -12,6 +12,7 @@ export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
   activity: "Activity",
   advisor: "Advisor",
   sas: "Signatures",
+  playground: "Playground",
 };
 
 const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
@@ -21,6 +22,7 @@ const LOADERS: Readonly<Record<ScreenName, () => Promise<ComponentType>>> = {
   heat: async () => (await import("./heat-screen.tsx")).HeatScreen,
   activity: async () => (await import("./activity-screen.tsx")).ActivityScreen,
   advisor: async () => (await import("./advisor-screen.tsx")).AdvisorScreen,
+  playground: async () => (await import("./playground-screen.tsx")).PlaygroundScreen,
 };
 
 /** A screen that is loaded when it is first shown. */

@@ -17,7 +17,15 @@ export interface Route {
   readonly view: Readonly<Record<string, string>>;
 }
 
-export const SCREENS = ["queues", "blobs", "heat", "activity", "advisor", "sas"] as const;
+export const SCREENS = [
+  "queues",
+  "blobs",
+  "heat",
+  "activity",
+  "advisor",
+  "sas",
+  "playground",
+] as const;
 export type ScreenName = (typeof SCREENS)[number];
 
 export function screenAddress(
