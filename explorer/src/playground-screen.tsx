@@ -1,5 +1,9 @@
 import archiveCode from "code:./playground/archive.ts";
+import bulkDeleteCode from "code:./playground/bulk-delete.ts";
+import logTailCode from "code:./playground/log-tail.ts";
+import remoteIndexCode from "code:./playground/remote-index.ts";
 import siblingIndexCode from "code:./playground/sibling-index.ts";
+import wideCode from "code:./playground/wide.ts";
 import { useSignal } from "@preact/signals";
 import { PortError } from "@rowhouse/patterns";
 import { FakeClock, memory } from "@rowhouse/patterns/testing";
@@ -27,7 +31,11 @@ import { useRead } from "./use-read.ts";
 /** What is shown is cut out of what runs, when the page is built. */
 const CODE: Readonly<Record<PatternId, string>> = {
   "sibling-index": siblingIndexCode,
+  "remote-index": remoteIndexCode,
   archive: archiveCode,
+  "log-tail": logTailCode,
+  "bulk-delete": bulkDeleteCode,
+  wide: wideCode,
 };
 
 /** The published patterns, or one of them to try. */

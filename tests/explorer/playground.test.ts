@@ -75,15 +75,10 @@ function flows() {
       .getByRole("status")
       .getByText(/^Waits to send: commit to Employee: delete/);
     const rows = page.getByRole("table").filter({ hasText: /^EmployeeArchive/ });
-    while (!(await removal.isVisible())) {
-      const requests = page.getByRole("list", { name: "Requests" }).getByRole("listitem");
-      const last = await requests.last().innerText();
+    const requests = page.getByRole("list", { name: "Requests" }).getByRole("listitem");
+    for (let sent = 1; !(await removal.isVisible()); sent++) {
       await page.keyboard.press("s");
-      await page.waitForFunction((before) => {
-        const all = document.querySelectorAll<HTMLElement>(".play-requests li");
-        const now = all[all.length - 1]?.innerText;
-        return now !== before && now?.includes("waiting");
-      }, last);
+      await requests.nth(sent).filter({ hasText: "waiting:" }).waitFor();
     }
     assert.equal(await rows.getByRole("cell", { name: "empid_000456" }).count(), 1);
     await page.keyboard.press("x");

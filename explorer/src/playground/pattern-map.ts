@@ -21,6 +21,7 @@ export const PATTERN_MAP: readonly Mapped[] = [
     name: "Inter-partition secondary index",
     when: "the lookup spans partitions, or a value is unique everywhere",
     entries: ["remote-index"],
+    tried: "remote-index",
   },
   {
     name: "Eventually consistent transactions",
@@ -44,14 +45,25 @@ export const PATTERN_MAP: readonly Mapped[] = [
     entries: ["copies"],
   },
   { name: "Compound key", when: "a parent is read with its children", entries: ["children"] },
-  { name: "Log tail", when: "the newest entries are read first", entries: ["log-tail"] },
+  {
+    name: "Log tail",
+    when: "the newest entries are read first",
+    entries: ["log-tail"],
+    tried: "log-tail",
+  },
   {
     name: "High-volume delete",
     when: "many rows must go at once",
     entries: ["rotation", "bulk-delete"],
+    tried: "bulk-delete",
   },
   { name: "Data series", when: "many numbers are read together", entries: ["series"] },
-  { name: "Wide entities", when: "an entity has more than 248 fields", entries: ["wide"] },
+  {
+    name: "Wide entities",
+    when: "an entity has more than 248 fields",
+    entries: ["wide"],
+    tried: "wide",
+  },
   {
     name: "Large entities",
     when: "a value takes more than 64 KiB",
