@@ -4,13 +4,15 @@ import { firstBroken, type Pattern, rowsOf, valueIn } from "./pattern.ts";
 
 // What is shown:
 const Expense = logTail("EmployeeExpense", {
-  fields: { employee: f.string(), filedAt: f.date(), amount: f.int32() },
+  fields: { employee: f.string(), filedAt: f.date(), day: f.string(), amount: f.int32() },
   stream: [k.str("employee")],
   at: "filedAt",
 });
 
+const dayOf = (time: Date) => time.toISOString().slice(0, 10);
+
 const file = (db: Database, amount: number, filedAt: Date) =>
-  db.open(Expense).append({ employee: "000123", filedAt, amount });
+  db.open(Expense).append({ employee: "000123", filedAt, day: dayOf(filedAt), amount });
 
 const latest = (db: Database, count: number) =>
   db.open(Expense).tail({ employee: "000123" }, count);
@@ -69,11 +71,10 @@ export const logTailPattern: Pattern = {
       when: "always",
       broken(world) {
         const rows = rowsOf(world, "EmployeeExpense");
-        const timeOf = (i: number) => Date.parse(valueIn(rows[i]!, "filedAt"));
+        const days = rows.map((row) => valueIn(row, "day"));
         return firstBroken(
           rows.keys(),
-          (i) =>
-            i > 0 && timeOf(i) > timeOf(i - 1) && `${rows[i]!.rowKey} is newer than the row before`,
+          (i) => i > 0 && days[i]! > days[i - 1]! && `${days[i]} after ${days[i - 1]}`,
         );
       },
     },
@@ -82,9 +83,9 @@ export const logTailPattern: Pattern = {
       when: "always",
       broken: (world) =>
         firstBroken(rowsOf(world, "EmployeeExpense"), (row) => {
-          const at = BigInt(Date.parse(valueIn(row, "filedAt")));
-          const ticks = TICKS_MAX - (TICKS_1970 + at * 10_000n);
-          return !row.rowKey.startsWith(String(ticks).padStart(19, "0")) && row.rowKey;
+          const ticks = TICKS_MAX - BigInt(row.rowKey.slice(0, 19)) - TICKS_1970;
+          const day = dayOf(new Date(Number(ticks / 10_000n)));
+          return day !== valueIn(row, "day") && `${row.rowKey} is of ${day}`;
         }),
     },
   ],
