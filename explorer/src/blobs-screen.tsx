@@ -12,6 +12,7 @@ import {
   readWhole,
   textOfBytes,
 } from "./blob-data.ts";
+import { download } from "./download.ts";
 import { Failure } from "./failure.tsx";
 import { route } from "./route.ts";
 import { screenAddress } from "./route-text.ts";
@@ -260,14 +261,9 @@ function Content({
     }, FOLLOW_MS);
     return () => clearInterval(timer);
   }, [follows.value]);
-  const download = () =>
+  const keep = () =>
     attempt(async () => {
-      const url = URL.createObjectURL(await readWhole(container, blob));
-      const link = document.createElement("a");
-      link.href = url;
-      link.download = blob.slice(blob.lastIndexOf("/") + 1);
-      link.click();
-      URL.revokeObjectURL(url);
+      download(await readWhole(container, blob), blob.slice(blob.lastIndexOf("/") + 1));
     });
   const shown = part.value;
   const end = shown ? shown.begin + shown.bytes.length : 0;
@@ -326,7 +322,7 @@ function Content({
             wanted.value = event.currentTarget.value;
           }}
         />
-        <button type="button" disabled={all.value > DOWNLOAD_BYTES_MAX} onClick={download}>
+        <button type="button" disabled={all.value > DOWNLOAD_BYTES_MAX} onClick={keep}>
           Download {bytes(all.value)}
         </button>
       </div>

@@ -9,7 +9,17 @@ export function toJson({ partitionKey, rowKey, cells }: Row): string {
   return objectOf([...keys, ...membersOf(cells)]);
 }
 
-/** The same without keys. */
+/** As `toJson`, in one line, as the service writes it: a line of JSONL. */
+export function toLine({ partitionKey, rowKey, cells }: Row): string {
+  const keys = `"PartitionKey":${JSON.stringify(partitionKey)},"RowKey":${JSON.stringify(rowKey)}`;
+  const time = cells.get("Timestamp");
+  const others = new Map(cells);
+  others.delete("Timestamp");
+  const members = membersOf(others, ":");
+  return `{${[keys, ...(time ? [`"Timestamp":"${time.text}"`] : []), ...members].join(",")}}\n`;
+}
+
+/** As `toJson`, without keys. */
 export function propertiesJson(cells: ReadonlyMap<string, Cell>): string {
   return objectOf(membersOf(cells));
 }
@@ -18,7 +28,7 @@ function objectOf(members: readonly string[]): string {
   return `{\n  ${members.join(",\n  ")}\n}\n`;
 }
 
-function membersOf(cells: ReadonlyMap<string, Cell>): string[] {
+function membersOf(cells: ReadonlyMap<string, Cell>, colon = ": "): string[] {
   const members: string[] = [];
   for (const [name, { type, text }] of cells) {
     const isBare =
@@ -26,8 +36,8 @@ function membersOf(cells: ReadonlyMap<string, Cell>): string[] {
       type === "Edm.Boolean" ||
       (type === "Edm.Double" && /^-?\d/.test(text));
     if (!isBare && type !== "Edm.String")
-      members.push(`${JSON.stringify(`${name}@odata.type`)}: "${type}"`);
-    members.push(`${JSON.stringify(name)}: ${isBare ? text : JSON.stringify(text)}`);
+      members.push(`${JSON.stringify(`${name}@odata.type`)}${colon}"${type}"`);
+    members.push(`${JSON.stringify(name)}${colon}${isBare ? text : JSON.stringify(text)}`);
   }
   return members;
 }

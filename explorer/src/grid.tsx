@@ -35,11 +35,9 @@ export function Grid({
   const left = useSignal(0);
   const size = useSignal({ width: 1000, height: 600 });
   const active = useSignal({ row: 0, column: 0 });
-  /** Rows that were chosen, by `idOf`. */
-  const chosen = useSignal<ReadonlySet<string>>(new Set());
   /** Where choosing with Shift began. */
   const anchor = useSignal(0);
-  const { columns } = view;
+  const { columns, chosen } = view;
   const changes = view.edits.changes.value;
   const rows = useComputed(() =>
     withStaged(columns.arrange(view.rows.value), view.edits.changes.value),

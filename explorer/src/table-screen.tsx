@@ -16,6 +16,7 @@ import { age, bytes, count, counted } from "./text.ts";
 import { useLater } from "./use-later.ts";
 
 const loadEditing = () => import("./editing/editing.ts");
+const loadMoving = () => import("./moving/moving.ts");
 const loadExplain = () => import("./explain-panel.tsx");
 
 interface Opened {
@@ -27,7 +28,7 @@ interface Opened {
 export function TableScreen({ table }: { table: string }) {
   const view = useMemo(() => new TableView(table, route.peek().filter), [table]);
   const opened = useSignal<Opened | undefined>(undefined);
-  const dialog = useSignal<"save" | "undo" | "bulk" | undefined>(undefined);
+  const dialog = useSignal<"save" | "undo" | "bulk" | "export" | "import" | undefined>(undefined);
   const refused = useSignal<ServerError | undefined>(undefined);
   const { edits } = view;
   const { isReadOnly, permissions = "aud" } = session.value!;
@@ -57,6 +58,9 @@ export function TableScreen({ table }: { table: string }) {
     view.run();
   });
   const { explains } = route.value;
+  const close = () => {
+    dialog.value = undefined;
+  };
   const toggleExplain = () =>
     replace({ table, filter: view.ranFilter.value ?? "", explains: !explains });
   useCommand("explain", toggleExplain);
@@ -106,6 +110,9 @@ export function TableScreen({ table }: { table: string }) {
             changeAll={() => {
               dialog.value = "bulk";
             }}
+            move={(which) => {
+              dialog.value = which;
+            }}
           />
           {refused.value && <Failure error={refused.value} />}
           <Results
@@ -137,17 +144,19 @@ export function TableScreen({ table }: { table: string }) {
           />
         )}
       </div>
-      {dialog.value && (
-        <EditDialog
-          view={view}
-          which={dialog.value}
-          open={(next) => {
-            opened.value = next;
-          }}
-          close={() => {
-            dialog.value = undefined;
-          }}
-        />
+      {dialog.value === "export" || dialog.value === "import" ? (
+        <MoveDialog view={view} which={dialog.value} close={close} />
+      ) : (
+        dialog.value && (
+          <EditDialog
+            view={view}
+            which={dialog.value}
+            open={(next) => {
+              opened.value = next;
+            }}
+            close={close}
+          />
+        )
       )}
     </div>
   );
@@ -208,6 +217,24 @@ function EditDialog({
       close={close}
       open={(id, { row }) => open({ id, row })}
     />
+  );
+}
+
+function MoveDialog({
+  view,
+  which,
+  close,
+}: {
+  view: TableView;
+  which: "export" | "import";
+  close: () => void;
+}) {
+  const { loaded, failure } = useLater(loadMoving);
+  if (!loaded) return <p role="status">{failure || "Loading…"}</p>;
+  return which === "export" ? (
+    <loaded.ExportDialog view={view} close={close} />
+  ) : (
+    <loaded.ImportDialog view={view} close={close} />
   );
 }
 

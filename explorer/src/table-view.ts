@@ -21,9 +21,9 @@ export const SCAN_BUDGET = 100_000;
 /** Smaller tables are scanned without asking. */
 const ASKS_FROM = 1000;
 /** About how much a request reads: often enough to show how a scan goes on, seldom enough to be fast. */
-const READ_PER_REQUEST = 10_000;
+export const READ_PER_REQUEST = 10_000;
 const FIRST_ROWS = 200;
-const ROWS_PER_REQUEST = 1000;
+export const ROWS_PER_REQUEST = 1000;
 export const CELL_MAX = 256;
 /** A browser cannot scroll over more. */
 export const ROWS_MAX = 500_000;
@@ -63,6 +63,8 @@ export class TableView {
   readonly sketchFailure = signal("");
   readonly indexes = signal<readonly IndexDefinition[]>([]);
   readonly edits: TableEdits;
+  /** Rows that were chosen, by `idOf`. */
+  readonly chosen = signal<ReadonlySet<string>>(new Set());
   /** What was just done, for the foot of the grid. */
   readonly notice = signal("");
 
@@ -263,7 +265,7 @@ export class TableView {
   }
 }
 
-function costOf(headers: Headers) {
+export function costOf(headers: Headers) {
   const parts = new Map(
     (headers.get("x-rowhouse-cost") ?? "").split(", ").map((part) => {
       const [name = "", value = ""] = part.split("=");
@@ -279,7 +281,7 @@ function costOf(headers: Headers) {
   };
 }
 
-function nextOf(headers: Headers): Readonly<Record<string, string>> | undefined {
+export function nextOf(headers: Headers): Readonly<Record<string, string>> | undefined {
   const partition = headers.get("x-ms-continuation-nextpartitionkey");
   if (partition === null) return undefined;
   const row = headers.get("x-ms-continuation-nextrowkey");

@@ -1,6 +1,7 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { EDM_TYPES, type EdmType } from "@rowhouse/protocol/edm";
 import { useEffect } from "preact/hooks";
+import { accountAddress } from "../changeset.ts";
 import { copyText } from "../copy-text.ts";
 import type { Cell, Row } from "../entities.ts";
 import { toJson } from "../entity-json.ts";
@@ -10,7 +11,6 @@ import type { Change, KnownEntity, TableEdits } from "../staged.ts";
 import { readEntity } from "../table-facts.ts";
 import { FIRST_TEXT } from "./edm-text.ts";
 import { readJsonDraft } from "./json-draft.ts";
-import { accountAddress } from "./save.ts";
 import { operationOf, problemOfName, problemsOf } from "./transactions.ts";
 import { ValueField } from "./value-field.tsx";
 

@@ -1,12 +1,13 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { accountAddress } from "../changeset.ts";
 import { Failure } from "../failure.tsx";
 import { session } from "../session.ts";
 import { type Change, type Changes, idOf, type Saved } from "../staged.ts";
 import type { TableView } from "../table-view.ts";
 import { counted } from "../text.ts";
 import { ConflictView } from "./conflict-view.tsx";
-import { accountAddress, type Outcome, sendTransaction } from "./save.ts";
+import { type Outcome, sendTransaction } from "./save.ts";
 import {
   canonical,
   groupIntoTransactions,

@@ -1,9 +1,5 @@
-import {
-  changesetType,
-  printChangeset,
-  readChangesetAnswer,
-} from "@rowhouse/protocol/batch-request";
-import { ServerError, session, wire } from "../session.ts";
+import { sendChangeset } from "../changeset.ts";
+import { ServerError } from "../session.ts";
 import type { KnownEntity } from "../staged.ts";
 import { readEntity } from "../table-facts.ts";
 import type { Item, Transaction } from "./transactions.ts";
@@ -19,28 +15,10 @@ export type Outcome =
     }
   | { readonly kind: "refused"; readonly error: ServerError; readonly item: Item | undefined };
 
-/** The address of the account, as operations inside a transaction name it. */
-export function accountAddress(): string {
-  return `${location.origin}/${session.value!.account}`;
-}
-
 /** Sends a transaction. Whatever the outcome is but `saved`, nothing of it was written. */
 export async function sendTransaction(table: string, { items }: Transaction): Promise<Outcome> {
-  const id = randomId();
   try {
-    const answer = await wire({
-      method: "POST",
-      path: "/$batch",
-      headers: {
-        "Content-Type": changesetType(id),
-        Accept: "application/json;odata=minimalmetadata",
-      },
-      body: printChangeset(
-        items.map(({ operation }) => operation),
-        id,
-      ),
-    });
-    const done = readChangesetAnswer(await answer.text(), items.length);
+    const done = await sendChangeset(items.map(({ operation }) => operation));
     if (done.kind === "done") return { kind: "saved", etags: done.etags };
     const { status, code, message, index } = done;
     const item = index === undefined ? undefined : items[index];
@@ -66,10 +44,4 @@ async function readNow(table: string, { change }: Item): Promise<KnownEntity | u
     if (error instanceof ServerError && error.status === 404) return undefined;
     throw error;
   }
-}
-
-/** `crypto.randomUUID` is only where the page came over TLS or from this machine. */
-function randomId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
