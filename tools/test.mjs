@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
@@ -19,41 +19,68 @@ const files = folders.flatMap((path) => (path.endsWith(".ts") ? [path] : testFil
 if (files.length === 0) fail(`No *.test.ts below ${folders.join(", ")}.`);
 
 /**
- * The most files in one process: fewer limit what a broken file affects, more share half a second of CPU at
- * start.
+ * Files share a process, one after the other, because starting one takes up to two seconds of CPU. Fewer files limit
+ * what a broken one affects; those in `tests` take longest.
  */
-const GROUP_FILES_MAX = 16;
-/** Folders whose files may share a process, one after the other. */
-const SHARING =
-  /^(protocol|server|patterns|explorer|cli|bench|tools|tests\/wire\/(table|queue|blob)-)/;
-/**
- * Marks a file that needs its own process: hooks that apply to the whole process (`after` runs last and may
- * be shared), or use of its memory, its environment, its output or other processes.
- */
+const groupFilesMax = (file) => (file.startsWith("tests/") ? 4 : 16);
+/** Marks a file that needs its own process: it uses the memory, environment, output or signals that all share. */
 const APART =
-  /^(before|beforeEach|afterEach)\(|memoryUsage|heapUsed|\bgc\b|process\.(on|once|env|exit|stdout|stderr)\b|console\.|child_process|rowhouse-process|rowhouse-command|test-server|diagnostics_channel/m;
+  /memoryUsage|heapUsed|\bgc\b|process\.(on|once|env|exit|stdout|stderr)\b|console\.|diagnostics_channel/;
+/** Whole processes and databases come first: a run that ended with them would leave a core idle. */
+const LONGEST = [
+  /^tests\/(patterns|readme)\/(command|pages)/,
+  /^tests\/(explorer|crash|postgres)\//,
+  /^(tests|examples)\//,
+];
+/** Those that a full run has built start three times as fast from there. */
+const BUILT = /^((protocol|server|patterns|cli)\/)src\/(.*)\.ts$/;
+/** Marks a file that looks for others beside its source. */
+const FINDS_FILES = /import\.meta|test-entry-points/;
+/** From their sources: more than the cores, because tests of whole processes often wait for them. */
+const SOURCES = {
+  flags: ["--conditions=rowhouse-source", "--import", "tsx"],
+  processes: 3,
+  pathOf: (file) => file,
+};
+const BUILDS = {
+  flags: [],
+  processes: 2,
+  pathOf: (file) => file.replace(BUILT, "$1dist/$3.js"),
+};
 
-const { failed, broken } = await run(
-  given.length > 0 ? files.map((file) => [file]) : grouped(files),
-);
-process.exitCode = failed.length + broken.length === 0 ? 0 : 1;
+if (given.length > 0) {
+  // Long runs name their files, and get no timeout.
+  process.exitCode = await runNode(SOURCES, ["--test-reporter=spec", ...files]);
+} else {
+  await runEverything();
+}
 
-// A test that passes only the second time is a fault, so a run that has one fails. With RETRY=1, for machines that are
-// shared, a few failed files are run once more alone; the run passes if they do, and names them at its end. If a process
-// of several files crashed, any of them may be the cause.
-const retries = process.env.RETRY === "1" && given.length === 0;
-if (retries && (broken.length > 0 || failed.length > 0) && failed.length <= 3) {
-  const suspects = broken.flat();
-  const once = [...new Set([...failed, ...suspects])];
-  const again = await run(once.map((file) => [file]));
-  const steady = once.filter((file) => again.failed.includes(file));
-  const unsteady = failed.filter((file) => !again.failed.includes(file));
+/**
+ * A test that passes only the second time is a fault, so a run that has one fails. With RETRY=1, for machines that are
+ * shared, a few failed files are run once more alone; the run passes if they do, and names them at its end. If a process
+ * of several files crashed, any of them may be the cause.
+ */
+async function runEverything() {
+  const isBuilt = (file) =>
+    process.env.TEST_BUILT && BUILT.test(file) && !FINDS_FILES.test(textOf(file));
+  const built = await runGroups(BUILDS, grouped(files.filter(isBuilt)));
+  const others = await runGroups(SOURCES, grouped(files.filter((file) => !isBuilt(file))));
+  const failed = [...built.failed, ...others.failed];
+  const crashed = [...built.crashed, ...others.crashed];
+  process.exitCode = failed.length + crashed.length === 0 ? 0 : 1;
+  if (process.exitCode === 0 || process.env.RETRY !== "1" || failed.length > 3) return;
+
+  const again = await runGroups(
+    SOURCES,
+    [...new Set([...failed, ...crashed.flat()])].map((file) => [file]),
+  );
+  const steady = [...again.failed, ...again.crashed.flat()];
   process.exitCode = steady.length === 0 ? 0 : 1;
   for (const file of steady) console.log(`${file} failed twice.`);
-  for (const file of unsteady) {
+  for (const file of failed.filter((file) => !steady.includes(file))) {
     console.log(`${file} failed alongside others and passed alone: see above, and fix it.`);
   }
-  for (const group of broken.filter((files) => !files.some((file) => steady.includes(file)))) {
+  for (const group of crashed.filter((files) => !files.some((file) => steady.includes(file)))) {
     console.log(
       `${group.join(", ")} crashed their process and passed alone: see above, and fix it.`,
     );
@@ -65,13 +92,13 @@ function grouped(files) {
   const groups = [];
   const open = new Map();
   for (const file of files) {
-    if (!SHARING.test(file) || APART.test(readFileSync(join(root, file), "utf8"))) {
+    if (APART.test(textOf(file))) {
       groups.push([file]);
       continue;
     }
     const folder = dirname(file).split("/").slice(0, 3).join("/");
     const group = open.get(folder);
-    if (group !== undefined && group.length < GROUP_FILES_MAX) {
+    if (group !== undefined && group.length < groupFilesMax(file)) {
       group.push(file);
     } else {
       open.set(folder, [file]);
@@ -83,49 +110,61 @@ function grouped(files) {
 
 /**
  * Runs each group in its own process.
- * @returns The files in which a test failed, and the groups of several files whose process failed outside of
- * a test.
+ * @returns The files in which a test failed, and the groups whose process failed outside of a test.
  */
-async function run(groups) {
+async function runGroups(form, groups) {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-tests-"));
   const list = join(folder, "failed");
-  const programs = new Map(groups.map((group, i) => [programOf(group, folder, i), group]));
-  // Resources that a failed test leaves open keep its file from ending. Long runs, which name their files,
-  // get no timeout.
-  const timeout = given.length > 0 ? [] : ["--test-timeout=480000"];
-  const reporters = [
+  const programs = new Map(groups.map((group, i) => [programOf(form, group, folder, i), group]));
+  const code = await runNode(form, [
+    // Resources that a failed test leaves open keep its process from ending.
+    "--test-timeout=900000",
     ...["--test-reporter=spec", "--test-reporter-destination=stdout"],
     ...["--test-reporter=./tools/failed-files.mjs", `--test-reporter-destination=${list}`],
-  ];
-  const sources = ["--conditions=rowhouse-source", "--import", "tsx"];
-  const runner = spawn(
-    process.execPath,
-    [...sources, "--test", "--test-concurrency=2", ...timeout, ...reporters, ...programs.keys()],
-    { cwd: root, stdio: "inherit" },
-  );
-  const code = await new Promise((ended) => runner.on("exit", ended));
+    ...programs.keys(),
+  ]);
   const named = readFileSync(list, "utf8").split("\n").filter(Boolean);
   rmSync(folder, { recursive: true });
   // A runner that was stopped, or could not start, says nothing about files.
-  if (code !== 0 && named.length === 0) return { failed: groups.flat(), broken: [] };
-  const broken = named.map((name) => programs.get(name)).filter((group) => group?.length > 1);
-  const failed = named.filter((name) => !(programs.get(name)?.length > 1));
-  return { failed: failed.map((name) => relative(root, resolve(root, name))), broken };
+  if (code !== 0 && named.length === 0) return { failed: groups.flat(), crashed: [] };
+  return {
+    failed: named.filter((name) => !programs.has(name)),
+    crashed: named.filter((name) => programs.has(name)).map((name) => programs.get(name)),
+  };
 }
 
-/** The path to give to node's runner for a group: its only file, or a program that imports its files. */
-function programOf(group, folder, i) {
-  const [first, ...others] = group;
-  if (others.length === 0) return first;
-  const program = join(folder, `${dirname(first).replaceAll("/", "-")}-${i}.mjs`);
-  const imports = group.map((file) => `await import("${pathToFileURL(join(root, file))}");\n`);
-  writeFileSync(program, imports.join(""));
+/**
+ * Writes the program of a group. It imports each file as a suite of the file's name, so that its hooks are its own. The
+ * runner starts programs in the order of their names.
+ */
+function programOf({ pathOf }, group, folder, i) {
+  const place = LONGEST.findIndex((pattern) => pattern.test(group[0]));
+  const rank = place === -1 ? LONGEST.length : place;
+  const program = join(folder, `${rank}-${dirname(group[0]).replaceAll("/", "-")}-${i}.mjs`);
+  const suites = group.map((file) => {
+    const url = pathToFileURL(join(root, pathOf(file)));
+    return `describe("${file}", async () => { await import("${url}"); });\n`;
+  });
+  writeFileSync(program, `import { describe } from "node:test";\n${suites.join("")}`);
   return program;
+}
+
+function runNode({ flags, processes }, args) {
+  const runner = spawn(
+    process.execPath,
+    [...flags, "--test", `--test-concurrency=${processes}`, ...args],
+    { cwd: root, stdio: "inherit" },
+  );
+  return new Promise((ended) => runner.on("exit", (code) => ended(code ?? 1)));
 }
 
 function fail(message) {
   console.error(message);
   process.exit(2);
+}
+
+function textOf(file) {
+  return readFileSync(join(root, file), "utf8");
 }
 
 function testFiles(folder) {

@@ -3,14 +3,15 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Node's arguments that run the command from the sources, which also accepts schemas in TypeScript. */
-const SOURCES = ["--conditions=rowhouse-source", "--import", "tsx", "cli/src/main.ts"];
+const TYPESCRIPT = ["--import", "tsx"];
 
 /**
  * Node's arguments that run the command: compiled in a full test run, which builds first. It then starts with
  * 0.3 s of CPU instead of 0.9 each time.
  */
-export const ROWHOUSE = process.env.TEST_BUILT ? ["cli/dist/main.js"] : SOURCES;
+export const ROWHOUSE = process.env.TEST_BUILT
+  ? ["cli/dist/main.js"]
+  : ["--conditions=rowhouse-source", ...TYPESCRIPT, "cli/src/main.ts"];
 
 /** The `rowhouse` command with any arguments, in its own process. */
 export class RowhouseCommand {
@@ -28,7 +29,8 @@ export class RowhouseCommand {
     environment: Readonly<Record<string, string>> = {},
     limit?: string,
   ) {
-    const command = [...(args[0] === "patterns" ? SOURCES : ROWHOUSE), ...args];
+    const readsTypeScript = args.some((argument) => argument.endsWith(".ts"));
+    const command = [...(readsTypeScript ? TYPESCRIPT : []), ...ROWHOUSE, ...args];
     const env = { ...process.env, AZURITE_ACCOUNTS: "", ...environment };
     const [program, ...words] =
       limit === undefined

@@ -3,6 +3,7 @@ import { QueueServiceClient } from "@azure/storage-queue";
 import { connect, type Database } from "@rowhouse/patterns";
 import { azureQueues, singleTry } from "@rowhouse/patterns/azure-queues";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { transformSync } from "esbuild";
 import { RowhouseCommand } from "../../support/rowhouse-command.ts";
 import { startLocalServer } from "../../wire/local-server.ts";
 import { KEY } from "../../wire/queue-wire.ts";
@@ -54,6 +55,11 @@ export async function withAccount(work: (account: CommandAccount) => Promise<voi
   } finally {
     await server.close();
   }
+}
+
+/** A module in JavaScript, which the command loads in a third of the time that it needs for TypeScript. */
+export function compiled(typescript: string): string {
+  return transformSync(typescript, { loader: "ts" }).code;
 }
 
 /** Runs `rowhouse patterns` with these arguments. */

@@ -26,7 +26,7 @@ function moduleOf({
   partition = 'k.str("dept")',
   more = "",
 }): string {
-  const file = join(mkdtempSync(join(folder, "m-")), `${name}.ts`);
+  const file = join(mkdtempSync(join(folder, "m-")), `${name}.mjs`);
   writeFileSync(
     file,
     `import { entity, f, k } from "@rowhouse/patterns";
@@ -53,7 +53,7 @@ async function changesOf(
   const first = moduleOf(before);
   await check(first, { write: true });
   const second = moduleOf(after);
-  const record = (file: string) => file.replace(/\.ts$/, ".definitions.json");
+  const record = (file: string) => file.replace(/\.mjs$/, ".definitions.json");
   copyFileSync(record(first), record(second));
   return idsOf(await check(second, {}));
 }
@@ -107,7 +107,7 @@ describe("rowhouse patterns check", () => {
   it("refuses a file that is not a record of definitions", async () => {
     const file = moduleOf({});
     for (const text of ["{", "null", '{"format":2}']) {
-      writeFileSync(file.replace(/\.ts$/, ".definitions.json"), text);
+      writeFileSync(file.replace(/\.mjs$/, ".definitions.json"), text);
       await assert.rejects(
         check(file, {}),
         /schema\.definitions\.json is not a record of definitions/,
@@ -188,7 +188,7 @@ describe("rowhouse patterns check", () => {
     const file = moduleOf({});
     await check(file, { write: true });
     writeFileSync(
-      file.replace(/\.ts$/, ".definitions.json"),
+      file.replace(/\.mjs$/, ".definitions.json"),
       JSON.stringify({ format: 1, entities: { Gone: {} } }),
     );
     assert.deepEqual(idsOf(await check(file, {})), { ids: ["entity-gone"], found: true });

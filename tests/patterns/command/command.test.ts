@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { describe, it } from "node:test";
+import { dirname, join } from "node:path";
+import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
 import { definitionHash } from "../../../patterns/src/model/declared-index.ts";
-import { run, withAccount } from "./account.ts";
+import { compiled, run, withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";
 
 /**
@@ -13,7 +15,14 @@ import { Employee } from "./schema.ts";
  * rest.
  */
 
-const schema = fileURLToPath(new URL("schema.ts", import.meta.url));
+const here = fileURLToPath(new URL(".", import.meta.url));
+let schema: string;
+before(() => {
+  // In the repository, so that it finds the library.
+  schema = join(mkdtempSync(join(here, ".command-")), "schema.mjs");
+  writeFileSync(schema, compiled(readFileSync(join(here, "schema.ts"), "utf8")));
+});
+after(() => rmSync(dirname(schema), { recursive: true }));
 
 async function fill(database: Database): Promise<void> {
   await database.createTables(Employee);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
-import { type CommandAccount, withAccount } from "./account.ts";
+import { type CommandAccount, compiled, withAccount } from "./account.ts";
 import type { Employee as Definition } from "./schema.ts";
 
 const page = readFileSync(
@@ -42,8 +42,8 @@ describe("the manual's page on the command line", () => {
     withAccount(async (account) => {
       const folder = mkdtempSync(fileURLToPath(new URL(".manual-", import.meta.url)));
       try {
-        const schema = join(folder, "schema.ts");
-        writeFileSync(schema, /^```ts\n(.*?)^```$/ms.exec(page)?.[1] ?? "");
+        const schema = join(folder, "schema.mjs");
+        writeFileSync(schema, compiled(/^```ts\n(.*?)^```$/ms.exec(page)?.[1] ?? ""));
         await prepare(account, schema);
         const sessions = Array.from(
           page.matchAll(/^```console\n(.*?)^```$/gms),
