@@ -187,7 +187,7 @@ async function start(
   // lmdb-js prints every failed commit; the log already reports it with the request that failed.
   console.error = (...words) => log.debug({ words: words.map(String) }, "message from a library");
   const opened = await openEngine(options, log);
-  const { engine, contentStore, health, durableMachines, nodesOf } = opened;
+  const { engine, secondary, contentStore, health, durableMachines, nodesOf } = opened;
   const faults = new FaultLog(log, systemClock);
   const scrub = options.inMemoryPersistence ? undefined : openScrub(engine, faults);
   const memory = new PeerMemory({
@@ -209,6 +209,7 @@ async function start(
   const server = await startServer({
     accounts,
     engine,
+    secondary,
     contentStore,
     health: scrub ? withScrub(health, scrub) : health,
     background: scrub && [scrub],

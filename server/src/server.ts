@@ -29,6 +29,7 @@ import { openAnalytics, withAnalytics } from "./open-analytics.ts";
 import { PatientClock } from "./patient-clock.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { openTableService } from "./table/open-table-service.ts";
+import type { TableContext } from "./table/table-operation.ts";
 import type { Gate } from "./wire/gate.ts";
 import type { Observer } from "./wire/observer.ts";
 import { SERVICE_NAMES, type ServiceName } from "./wire/service-name.ts";
@@ -43,6 +44,8 @@ export interface ServicesOptions {
   readonly accounts: Accounts;
   /** Opened by the caller; closed with the services. */
   readonly engine: Engine;
+  /** Default: the secondary endpoint of tables reads the engine, too. */
+  readonly secondary?: SecondaryEngine | undefined;
   /**
    * Where blob contents too large for the engine's values are stored. Opened by the caller; closed with the
    * services. Default: files next to the data, if the engine stores it in a folder, so that every process
@@ -80,6 +83,14 @@ export interface ServicesOptions {
   readonly onError?: (error: unknown) => void;
 }
 
+/** What answers the secondary endpoint of tables, in place of the engine. */
+export interface SecondaryEngine {
+  /** Only read from. Opened by the caller; closed with the services. */
+  readonly engine: Engine;
+  /** Every write acknowledged before is seen there: milliseconds since 1970; undefined if it cannot answer. */
+  syncedAt(): Promise<number | undefined>;
+}
+
 /** The services, ready to answer requests from any transport. */
 export interface OpenServices {
   readonly handles: ReadonlyMap<ServiceName, Handle>;
@@ -114,6 +125,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const analytics = openAnalytics(foundation, settings);
   const handles = openFronts(services, {
     ...options,
+    secondaryService: openSecondary(options, foundation),
     onError: foundation.onError,
     clock: foundation.clock,
     observer: withAnalytics(analytics, options.observer),
@@ -152,6 +164,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     async close() {
       await Promise.all(background.map((work) => work.close()));
       await contentStore?.close();
+      await options.secondary?.engine.close();
       await engine.close();
     },
   };
@@ -194,27 +207,53 @@ function openEach(
   );
 }
 
+/** Nothing of it runs in the background, since nothing of it may write. */
+function openSecondary(
+  { secondary, gate, insight }: ServicesOptions,
+  foundation: Foundation,
+): Service<TableContext> | undefined {
+  if (secondary === undefined) return undefined;
+  const { engine, syncedAt } = secondary;
+  return openTableService({ ...foundation, engine, gate, insight, syncedAt }).service;
+}
+
 /** One front per service, behind the server's own pages. */
 function openFronts(
   services: readonly OpenService[],
   options: RequestPipelineOptions &
     Pick<ServicesOptions, "engine" | "health" | "pages"> &
-    Pick<Foundation, "onError">,
+    Pick<Foundation, "onError"> & {
+      readonly secondaryService: Service<TableContext> | undefined;
+    },
 ): ReadonlyMap<ServiceName, Handle> {
-  const { engine, onError } = options;
+  const { engine, onError, secondaryService } = options;
   const ready = () => ({ ready: true, detail: { engine: engine.name } });
   const health = healthPages(options.health ?? ready);
   // Everything of the server's own, below /_rowhouse/, is on the port of tables.
   const forTables = [...health, ...(options.pages ?? [])];
   return new Map(
     services.map(({ service }) => {
-      const pages = service.name === "table" ? forTables : health;
-      return [
-        service.name,
-        withPages(new RequestPipeline(service, options), { pages, onError }),
-      ] as const;
+      const isTable = service.name === "table";
+      const pipeline = new RequestPipeline(service, options);
+      const front =
+        isTable && secondaryService
+          ? withSecondary(pipeline, new RequestPipeline(secondaryService, options))
+          : pipeline;
+      const pages = isTable ? forTables : health;
+      return [service.name, withPages(front, { pages, onError })] as const;
     }),
   );
+}
+
+/** The second one answers what is addressed to `ACCOUNT-secondary`, also when the first cannot reach its engine. */
+function withSecondary(
+  primary: RequestPipeline<never> | RequestPipeline<unknown>,
+  secondary: RequestPipeline<TableContext>,
+): Parameters<typeof withPages>[0] {
+  return {
+    handle: (raw) => (primary.isForSecondary(raw) ? secondary : primary).handle(raw),
+    hostNamesAccount: (raw) => primary.hostNamesAccount(raw),
+  };
 }
 
 export interface ServerOptions extends Omit<ServicesOptions, "services"> {

@@ -8,7 +8,9 @@ import type { Engine } from "@rowhouse/server/engine/engine";
 import { LONG_FREE_LIST_PAGES } from "@rowhouse/server/engine/lmdb/data-file";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import type { PostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import type { Health } from "@rowhouse/server/http/health";
+import type { SecondaryEngine } from "@rowhouse/server/server";
 import type { NodesOf } from "@rowhouse/server/table/partition-nodes";
 import type { Logger } from "pino";
 import type { ServeOptions } from "./serve-options.ts";
@@ -21,6 +23,8 @@ export interface OpenedEngine {
   readonly health: () => Health | Promise<Health>;
   /** The machines on whose disks an acknowledged write is now; 2 for "more than one". */
   readonly durableMachines: () => number;
+  /** What answers the secondary endpoint of tables, if it is not the engine. */
+  readonly secondary?: SecondaryEngine;
   /** Where the engine is a cluster. */
   readonly nodesOf?: NodesOf;
 }
@@ -34,6 +38,7 @@ export type EngineOptions = Pick<
   | "inMemoryPersistence"
   | "location"
   | "preparedStatements"
+  | "readStandby"
   | "requireDurability"
 >;
 
@@ -42,11 +47,9 @@ const POSTGRES_URL = /^postgres(ql)?:\/\//;
 /** Opens the engine that the flags select; without any, LMDB in the data folder. */
 export async function openEngine(options: EngineOptions, log: Logger): Promise<OpenedEngine> {
   if (options.engine !== undefined) {
-    if (!POSTGRES_URL.test(options.engine)) {
-      // The text may be a mistyped URL that contains a password, so the message does not repeat it.
-      throw new Error(
-        "--engine (or ROWHOUSE_ENGINE) is not of the form postgres://USER@HOST:PORT/DATABASE.",
-      );
+    checkUrl("--engine (or ROWHOUSE_ENGINE)", options.engine);
+    if (options.readStandby !== undefined) {
+      checkUrl("--readStandby (or ROWHOUSE_READ_STANDBY)", options.readStandby);
     }
     return openPostgres(options.engine, options, log);
   }
@@ -89,6 +92,13 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
       };
     },
   };
+}
+
+function checkUrl(flag: string, url: string): void {
+  // The text may be a mistyped URL that contains a password, so the message does not repeat it.
+  if (!POSTGRES_URL.test(url)) {
+    throw new Error(`${flag} is not of the form postgres://USER@HOST:PORT/DATABASE.`);
+  }
 }
 
 /** Anybody may ask for `/readyz`, and reasons name folders and hosts. */
@@ -136,11 +146,12 @@ function warnOfLongFreeList(engine: LmdbEngine, log: Logger): void {
 
 async function openPostgres(
   url: string,
-  { allowUnsafeEngine, preparedStatements, engineConnections, requireDurability }: EngineOptions,
+  options: EngineOptions,
   log: Logger,
 ): Promise<OpenedEngine> {
   // Loaded only if needed: without a database, the driver would be a third of the start-up time.
   const { openPostgresEngine } = await import("@rowhouse/server/engine/postgres/postgres-engine");
+  const { allowUnsafeEngine, preparedStatements, engineConnections, requireDurability } = options;
   const engine = await openPostgresEngine({
     url,
     allowUnsafe: allowUnsafeEngine ?? false,
@@ -159,8 +170,10 @@ async function openPostgres(
   const { durability } = engine;
   log.info({ engine: engine.name, durability: durability.class }, durability.detail);
   const trouble = new TroubleLog(log);
+  const secondary = await openSecondary(engine, options);
   return {
     engine,
+    ...(secondary && { secondary }),
     durableMachines: () => engine.durability.machines,
     ...(engine.facts.dialect === "citus" && {
       nodesOf: (partitions) => engine.nodesOf(partitions),
@@ -178,4 +191,19 @@ async function openPostgres(
       };
     },
   };
+}
+
+async function openSecondary(
+  primary: PostgresEngine,
+  { preparedStatements, readStandby: url }: EngineOptions,
+): Promise<SecondaryEngine | undefined> {
+  if (url === undefined) return undefined;
+  try {
+    const { openStandbyEngine } = await import("@rowhouse/server/engine/postgres/standby-engine");
+    const engine = openStandbyEngine(primary, { url, preparedStatements });
+    return { engine, syncedAt: () => engine.syncedAt() };
+  } catch (error) {
+    await primary.close();
+    throw error;
+  }
 }

@@ -35,7 +35,12 @@ describe("The flags of serve", () => {
       reason:
         /^--inMemoryPersistence and --location name different places for the data: use only one of them\.$/,
     },
-    ...["--allowUnsafeEngine", "--no-preparedStatements", "--engineConnections=2"].map((flag) => ({
+    ...[
+      "--allowUnsafeEngine",
+      "--no-preparedStatements",
+      "--engineConnections=2",
+      "--readStandby=postgres://localhost/d",
+    ].map((flag) => ({
       what: `${flag} without a database`,
       args: [flag],
       reason: /^(--\S+) needs a database: add --engine, or leave \1 out\.$/,

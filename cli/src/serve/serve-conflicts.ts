@@ -13,6 +13,7 @@ const OF_DATABASES: readonly Flag[] = [
   ["requireDurability", "--require-durability"],
   ["preparedStatements", "--no-preparedStatements"],
   ["engineConnections", "--engineConnections"],
+  ["readStandby", "--readStandby"],
 ];
 /** These watch only tables, or serve their pages on the table port. */
 const OF_TABLES: readonly Flag[] = [
@@ -24,6 +25,7 @@ const OF_TABLES: readonly Flag[] = [
   ["targets", "--targets"],
   ["enforceTargets", "--enforce-targets"],
   ["record", "--record"],
+  ["readStandby", "--readStandby"],
 ];
 
 /**

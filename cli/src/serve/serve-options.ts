@@ -23,6 +23,8 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly requireDurability?: RequiredDurability;
   readonly preparedStatements: boolean;
   readonly engineConnections?: number;
+  /** The URL of the database's standbys. */
+  readonly readStandby?: string;
   readonly inMemoryPersistence?: true;
   readonly seed?: string;
   readonly ci?: true;
@@ -69,6 +71,10 @@ export function serveOptions(): Option[] {
       "--engineConnections <count>",
       "maximum number of connections that write; default: 16",
     ).argParser(parseCount),
+    new Option(
+      "--readStandby <url>",
+      "answer ACCOUNT-secondary from a standby of the database: postgres://USER@HOST:PORT/DATABASE",
+    ).env("ROWHOUSE_READ_STANDBY"),
     new Option(
       "--inMemoryPersistence",
       "keep the data in memory; it is lost when the server stops",

@@ -1,4 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Awaitable } from "../awaitable.ts";
 import type { Operation } from "../wire/operation.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import { parseServiceProperties } from "../xml/parse-service-properties.ts";
@@ -8,15 +9,17 @@ import type { ServiceProperties, ServicePropertiesChange } from "../xml/service-
 import { printServiceStats } from "../xml/service-stats.ts";
 import type { ServicePropertiesStore } from "./service-properties-store.ts";
 
-interface PropertiesContext {
+interface ServiceContext {
   readonly properties: ServicePropertiesStore;
+  /** Where the secondary endpoint reads another engine: until when it has everything, see `printServiceStats`. */
+  readonly syncedAt?: (() => Awaitable<number | undefined>) | undefined;
 }
 
 /** Get Service Properties. */
 export function getServiceProperties(
   name: string,
   rules: DocumentRules,
-): Operation<PropertiesContext, string, ServiceProperties> {
+): Operation<ServiceContext, string, ServiceProperties> {
   return {
     name,
     route: { method: "GET", resource: "service", comp: "properties" },
@@ -36,7 +39,7 @@ interface ServicePropertiesInput {
 export function setServiceProperties(
   name: string,
   rules: DocumentRules,
-): Operation<PropertiesContext, ServicePropertiesInput, void> {
+): Operation<ServiceContext, ServicePropertiesInput, void> {
   return {
     name,
     route: { method: "PUT", resource: "service", comp: "properties" },
@@ -52,10 +55,12 @@ export function setServiceProperties(
 }
 
 /**
- * Get Service Stats, available only at the secondary endpoint. Both endpoints read one engine, so the replica
- * is always live and never behind.
+ * Get Service Stats, available only at the secondary endpoint. Mostly both endpoints read one engine, so the replica
+ * is live and never behind.
  */
-export function getServiceStats(name: string): Operation<unknown, number, number> {
+export function getServiceStats(
+  name: string,
+): Operation<ServiceContext, number, number | undefined> {
   return {
     name,
     route: { method: "GET", resource: "service", comp: "stats" },
@@ -72,7 +77,7 @@ export function getServiceStats(name: string): Operation<unknown, number, number
       }
       return request.arrivedAt;
     },
-    run: (_, arrivedAt) => arrivedAt,
-    encode: (arrivedAt) => xmlResponse(200, printServiceStats(arrivedAt)),
+    run: ({ syncedAt }, arrivedAt) => (syncedAt ? syncedAt() : arrivedAt),
+    encode: (lastSyncedAt) => xmlResponse(200, printServiceStats(lastSyncedAt)),
   };
 }

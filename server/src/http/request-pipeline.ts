@@ -86,6 +86,17 @@ export class RequestPipeline<Context> {
     }
   }
 
+  /** Whether it is addressed to `ACCOUNT-secondary`. */
+  isForSecondary({ headers, target, secure }: RawRequest): boolean {
+    const mark = target.indexOf("?");
+    const path = mark < 0 ? target : target.slice(0, mark);
+    try {
+      return this.#addresses.read(headers.get("host"), path, secure).secondary;
+    } catch {
+      return false;
+    }
+  }
+
   /** Whether the host names the account, so that the whole path is below the account. */
   hostNamesAccount({ headers }: RawRequest): boolean {
     return this.#addresses.isHostStyle(headers.get("host"));

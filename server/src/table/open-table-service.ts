@@ -18,6 +18,8 @@ export interface TableServiceOptions extends Foundation {
   readonly insight?: Insight | undefined;
   /** The gate for each operation inside a batch. Default: none. */
   readonly gate?: Gate | undefined;
+  /** See `TableContext`. */
+  readonly syncedAt?: TableContext["syncedAt"];
 }
 
 export interface OpenTableService {
@@ -28,7 +30,7 @@ export interface OpenTableService {
 
 /** Assembles the Table service on an engine. */
 export function openTableService(options: TableServiceOptions): OpenTableService {
-  const { engine, clock, insight = NO_INSIGHT, gate } = options;
+  const { engine, clock, insight = NO_INSIGHT, gate, syncedAt } = options;
   const { catalog, reaper, properties } = openCatalog<TableValue>(options, {
     space: KEY_SPACES.tableCatalog,
     rules: TABLE_DOCUMENTS,
@@ -36,6 +38,7 @@ export function openTableService(options: TableServiceOptions): OpenTableService
   });
   const entities = new EntityStore(engine, catalog, clock);
   const indexes = openIndexes(options, catalog, reaper);
-  const context = { engine, clock, catalog, entities, indexes, properties, reaper, insight, gate };
+  const store = { engine, clock, catalog, entities, indexes, properties, reaper };
+  const context = { ...store, insight, gate, syncedAt };
   return { service: tableService(context), background: [reaper, indexes.builder] };
 }

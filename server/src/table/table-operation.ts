@@ -1,3 +1,4 @@
+import type { Awaitable } from "../awaitable.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
@@ -23,6 +24,8 @@ export interface TableContext {
   readonly insight: Insight;
   /** For operations inside a batch; all others have passed the gate before they run. */
   readonly gate: Gate | undefined;
+  /** Of a secondary endpoint over an engine of its own: until when it has everything, in milliseconds since 1970. */
+  readonly syncedAt?: (() => Awaitable<number | undefined>) | undefined;
 }
 
 /** What operations on tables and entities read of a request, and all that a part of a batch has. */

@@ -11,4 +11,11 @@ describe("Service statistics", () => {
         "</GeoReplication></StorageServiceStats>",
     );
   });
+
+  it("report a secondary that cannot answer without a time", () => {
+    assert.match(
+      printServiceStats(undefined),
+      /<Status>unavailable<\/Status><LastSyncTime \/><\/GeoReplication>/,
+    );
+  });
 });

@@ -9,14 +9,16 @@ export interface ConnectorOptions extends ConnectOptions {
   readonly allowUnsafe: boolean;
   /** Shared by the connectors of one front end. */
   readonly fence?: Fence;
+  /** Only those that follow a primary, and not the primary. */
+  readonly standbys?: true;
 }
 
 /** How long hosts are waited for that do not answer, when another one does. */
 const PROBE_MS_MAX = 500;
 
 /**
- * Opens connections to the server that accepts writes and keeps them. With several hosts all are asked: a former primary
- * accepts writes too, and only the others can tell.
+ * Opens connections to the server that accepts writes and keeps them, or to a standby of it. With several hosts all are
+ * asked: a former primary accepts writes too, and only the others can tell.
  */
 export class Connector {
   readonly #config: PostgresConfig;
@@ -79,7 +81,9 @@ export class Connector {
 
   async #greet(host: PostgresHost, signal: AbortSignal | undefined) {
     const { session, greeting } = await connect(this.#config, host, this.#options, signal);
-    if (greeting.lineage && this.#fence.see(greeting.lineage)) this.#endFormer();
+    // A copy that somebody has made writable for himself is no reason to leave the primary.
+    const counts = greeting.isReadOnly || !this.#options.standbys;
+    if (counts && greeting.lineage && this.#fence.see(greeting.lineage)) this.#endFormer();
     return { host: host.host, session, greeting };
   }
 
@@ -100,6 +104,9 @@ export class Connector {
   #refusal(host: string, { isReadOnly, isUnsafe, lineage }: Greeting): ServerError | undefined {
     const fenced = lineage && this.#fence.refusal(host, lineage);
     if (fenced !== undefined) return refusal("57P03", fenced);
+    if (this.#options.standbys) {
+      return isReadOnly ? undefined : refusal("57P03", `${host} is not a standby`);
+    }
     if (isReadOnly) return refusal("25006", `${host} is a standby`);
     if (isUnsafe && !this.#options.allowUnsafe) {
       return refusal("57P03", `${host} would lose acknowledged writes in a crash`);

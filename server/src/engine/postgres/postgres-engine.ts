@@ -46,7 +46,7 @@ import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
-import { NODES_OF } from "./statements.ts";
+import { NODES_OF, SYNCED_AT } from "./statements.ts";
 
 export interface PostgresEngineOptions extends DatabaseOptions {
   readonly clock?: Clock;
@@ -126,7 +126,15 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     const allowUnsafe = options.allowUnsafe ?? false;
     const connector = new Connector(config, { preparedStatements, settings, allowUnsafe, fence });
     const isSealed = format > UNSEALED_FORMAT;
-    return new PostgresEngine({ ...options, connector, session, facts, isSealed, timeoutMs });
+    return new PostgresEngine({
+      ...options,
+      connector,
+      fence,
+      session,
+      facts,
+      isSealed,
+      timeoutMs,
+    });
   } catch (error) {
     session?.close();
     throw toEngineError(error);
@@ -193,7 +201,9 @@ export class PostgresEngine implements Engine {
   readonly #commitsUnderWay = new Set<Promise<unknown>>();
   readonly #timeoutMs: number;
   /** Whether values have checksums: those of a schema of format 1 have none. */
-  readonly #isSealed: boolean;
+  readonly isSealed: boolean;
+  /** What the connections to any of its servers have shown of the timelines. */
+  readonly fence: Fence;
   readonly #ticker: NodeJS.Timeout;
   /** The server's report of damaged data. From then on nothing is read from it or written to it. */
   #damage: ServerError | undefined;
@@ -202,8 +212,9 @@ export class PostgresEngine implements Engine {
   constructor(
     options: PostgresEngineOptions & {
       readonly connector: Connector;
-      /** The first connection, already open. */
-      readonly session: Session;
+      readonly fence?: Fence;
+      /** The first connection, if it is already open. */
+      readonly session: Session | undefined;
       readonly facts: ServerFacts;
       readonly isSealed: boolean;
       readonly timeoutMs: number;
@@ -217,7 +228,8 @@ export class PostgresEngine implements Engine {
       freePremises: false,
       loosePremises: options.facts.dialect === "postgres",
     };
-    this.#isSealed = options.isSealed;
+    this.isSealed = options.isSealed;
+    this.fence = options.fence ?? new Fence();
     this.facts = options.facts;
     this.#durability = durabilityOf(options.facts);
     this.#required = options.requireDurability;
@@ -235,7 +247,7 @@ export class PostgresEngine implements Engine {
     const readers = poolOf(READERS_MAX);
     const scanners = poolOf(SCANNERS_MAX);
     const writers = poolOf(options.writersMax ?? WRITERS_MAX);
-    readers.adopt(options.session);
+    if (options.session) readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
     this.#scanners = scanners;
@@ -344,7 +356,7 @@ export class PostgresEngine implements Engine {
   /** A commit that checks what was read here gets a larger version, whatever this machine's clock says. */
   #see(entries: (Entry | undefined)[]): (Entry | undefined)[] {
     for (const entry of entries) if (entry) this.#versions.raiseAbove(entry.version);
-    return this.#isSealed ? entries.map((entry) => entry && opened(entry)) : entries;
+    return this.isSealed ? entries.map((entry) => entry && opened(entry)) : entries;
   }
 
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> | ScanEnd {
@@ -360,7 +372,7 @@ export class PostgresEngine implements Engine {
     const some = ranges.filter(({ start, end }) => !end || compareKeys(start, end) < 0);
     const [first] = some;
     if (first === undefined) return "complete";
-    const visitOpened = this.#isSealed ? openedVisit(visit, hints) : visit;
+    const visitOpened = this.isSealed ? openedVisit(visit, hints) : visit;
     return some.length > 1
       ? this.#scans.scan(some, visitOpened, hints)
       : this.#scan(first, visitOpened, hints);
@@ -382,7 +394,7 @@ export class PostgresEngine implements Engine {
     }
     for (const { key } of write.puts) assertWritable(key);
     for (const key of write.deletes) assertWritable(key);
-    const stored = this.#isSealed ? { ...write, puts: write.puts.map(sealed) } : write;
+    const stored = this.isSealed ? { ...write, puts: write.puts.map(sealed) } : write;
     const commit = this.#commits.commit(stored);
     this.#commitsUnderWay.add(commit);
     try {
@@ -404,6 +416,25 @@ export class PostgresEngine implements Engine {
     });
     await asked.finally(() => this.#scanners.release(session));
     return nodes;
+  }
+
+  /**
+   * Every write that was acknowledged before is seen here: milliseconds since 1970; of a standby by what it has
+   * replayed. Undefined if the server does not answer within two seconds.
+   */
+  async syncedAt(): Promise<number | undefined> {
+    this.#assertOpen();
+    try {
+      const session = await this.#scanners.acquire(performance.now() + HEALTH_TIMEOUT_MS);
+      let milliseconds: number | undefined;
+      const asked = query(session, SYNCED_AT, [], (row) => {
+        milliseconds = row.int8();
+      });
+      await asked.finally(() => this.#scanners.release(session));
+      return milliseconds;
+    } catch {
+      return undefined;
+    }
   }
 
   /** Whether the store answers and accepts writes now, asked over a connection that is used for writes. */

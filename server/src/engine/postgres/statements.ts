@@ -434,6 +434,18 @@ export const LINEAGE = statement(
   [],
 );
 
+/**
+ * All that was acknowledged before this moment is visible. A commit takes its time before its record is written, and is
+ * acknowledged afterwards: so what was acknowledged before the last replayed commit took its time lies before it in the
+ * log. The checkpoint counts after a start, when no commit has been replayed yet.
+ */
+export const SYNCED_AT = statement(
+  undefined,
+  "SELECT (extract(epoch FROM CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_xact_replay_timestamp(), " +
+    "(SELECT checkpoint_time FROM pg_control_checkpoint())) ELSE now() END) * 1000)::bigint",
+  [],
+);
+
 /** On Citus, the nodes of partitions: $1 names them in hexadecimal, comma-separated. Each with its place in that list. */
 export const NODES_OF = statement(
   undefined,
