@@ -51,7 +51,7 @@ export function scanInOrder(entities: number, say: (what: string) => void): Prom
   });
 }
 
-async function fill(front: RowhouseProcess, dataset: Dataset): Promise<void> {
+export async function fill(front: RowhouseProcess, dataset: Dataset): Promise<void> {
   const wire = wireOf(front);
   const created = await wire.send("POST", "/Tables", { body: { TableName: dataset.table } });
   wire.close();
@@ -81,7 +81,7 @@ async function fill(front: RowhouseProcess, dataset: Dataset): Promise<void> {
   }
 }
 
-async function list(
+export async function list(
   front: RowhouseProcess,
   { table, entities }: Dataset,
   say: (what: string) => void,
@@ -113,7 +113,7 @@ async function list(
   return { entities, pages: memoryKb.length, milliseconds, memoryAtStartKb, memoryKb };
 }
 
-function wireOf(front: RowhouseProcess): TableWire {
+export function wireOf(front: RowhouseProcess): TableWire {
   const url = `${front.tableUrl}/devstoreaccount1`;
   return new TableWire({ url, account: "devstoreaccount1", key: keyOf(front) });
 }
