@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -103,7 +103,7 @@ function writeFolder(folder: string, rows: readonly object[]): void {
     }),
   );
   for (const name of ["__queuestorage__", "__blobstorage__"]) {
-    mkdirSync(join(folder, name));
+    mkdirSync(join(folder, name), { recursive: true });
     writeFileSync(join(folder, name, "0a-0b"), "helloworld");
   }
 }
@@ -139,6 +139,7 @@ async function imported(
     readonly rejects: readonly Reject[];
     readonly table: TableConnection;
     readonly connection: string;
+    readonly folder: string;
     again(): Promise<{ readonly entities: number; readonly newerHere: number }>;
   }) => Promise<void>,
 ): Promise<void> {
@@ -167,7 +168,13 @@ async function imported(
     const key = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
     const connection = `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${key};BlobEndpoint=${blob}/${ACCOUNT};QueueEndpoint=${queue}/${ACCOUNT}`;
     const endpoint = parseTableEndpoint(`${table}/${ACCOUNT}`, {});
-    await use({ rejects, table: new TableConnection({ endpoint }), connection, again });
+    await use({
+      rejects,
+      table: new TableConnection({ endpoint }),
+      connection,
+      folder: from,
+      again,
+    });
   } finally {
     await server.close();
     rmSync(folder, { recursive: true });
@@ -196,6 +203,19 @@ describe("Taking over the emulator's folder", () => {
         assert.match(rejects[1]!.reason, /^OutOfRangeInput/);
       },
     ));
+
+  it("takes what is whole of a torn file, and says so", () =>
+    imported([], async ({ table, folder, again }) => {
+      writeFolder(folder, [row("1", TYPES), row("2", TYPES)]);
+      const file = join(folder, "__azurite_db_table__.json");
+      const whole = readFileSync(file);
+      writeFileSync(file, whole.subarray(0, whole.lastIndexOf('"RowKey":"2"')));
+      await assert.rejects(again(), /ends in the middle.*Run this again with the whole file/);
+      assert.equal((await list(table)).length, 1);
+      writeFileSync(file, whole);
+      assert.equal((await again()).entities, 1);
+      assert.equal((await list(table)).length, 2);
+    }));
 
   it("run again, keeps what was written here meanwhile", () =>
     imported([row("1", { n: 1 }), row("2", { n: 1 })], async ({ table, again }) => {

@@ -50,75 +50,81 @@ export async function importAzuriteFolder(options: FolderImportOptions): Promise
     blobs: 0,
     newerHere: 0,
   };
+  const accountIds = new Map<string, number>();
+  const admit: Admit = async (account) => {
+    if (accountIds.has(account)) return;
+    for (const [name, id] of await openAccountIds(engine, [account])) accountIds.set(name, id);
+  };
   const foundation: Foundation = {
     engine,
     clock: systemClock,
     ageClock: systemClock,
-    accountIds: await openAccountIds(engine, await accountsIn(paths)),
+    accountIds,
     onError: (error) => {
       throw error;
     },
   };
   const contentStore = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
   try {
-    await importFile(options, FILES.table, new TableImport({ foundation, counts }));
-    await importFile(options, FILES.queue, new QueueImport({ foundation, counts, folder }));
-    await importFile(
-      options,
-      FILES.blob,
-      new BlobImport({ foundation, counts, folder, contentStore }),
-    );
+    const tables = new TableImport({ foundation, counts });
+    await importFile(options, { name: FILES.table, into: tables, admit });
+    const queues = new QueueImport({ foundation, counts, folder });
+    await importFile(options, { name: FILES.queue, into: queues, admit });
+    const blobs = new BlobImport({ foundation, counts, folder, contentStore });
+    await importFile(options, { name: FILES.blob, into: blobs, admit });
   } finally {
     await contentStore.close();
   }
   return counts;
 }
 
+/** Makes an account known, whose things follow. */
+type Admit = (account: string) => Promise<void>;
+
+interface FileImport {
+  readonly name: string;
+  readonly into: RowImport;
+  readonly admit: Admit;
+}
+
 async function importFile(
   { folder, onReject, onProgress }: FolderImportOptions,
-  name: string,
-  into: RowImport,
+  { name, into, admit }: FileImport,
 ): Promise<void> {
   const path = join(folder, name);
   if (!existsSync(path)) return;
-  for await (const { rows, done } of lokiRows(path)) {
-    let taken = 0;
-    for (const row of rows) {
-      try {
-        // Most entities are only put with others, and a promise for each takes as long as reading it.
-        const taking = into.take(row.collection, row.bytes);
-        if (taking) await taking;
-      } catch (error) {
-        onReject({ where: `${name} ${describeRow(row)}`, reason: reasonOf(error) });
-      }
-      taken++;
-    }
-    onProgress(taken, done);
-  }
-  await into.finish();
-}
-
-async function accountsIn(paths: readonly string[]): Promise<string[]> {
-  const names = new Set<string>();
-  for (const path of paths) {
-    if (!existsSync(path)) continue;
-    for await (const { rows } of lokiRows(path)) {
+  try {
+    for await (const { rows, done } of lokiRows(path)) {
+      let taken = 0;
       for (const row of rows) {
-        const name = accountOf(row);
-        if (name !== undefined) names.add(name);
+        try {
+          const account = accountOf(row);
+          if (account !== undefined) await admit(account);
+          // Most entities are only put with others, and a promise for each takes as long as reading it.
+          const taking = into.take(row.collection, row.bytes);
+          if (taking) await taking;
+        } catch (error) {
+          onReject({ where: `${name} ${describeRow(row)}`, reason: reasonOf(error) });
+        }
+        taken++;
       }
+      onProgress(taken, done);
     }
+  } finally {
+    // Also what was read of a file that is torn: another run takes the rest.
+    await into.finish();
   }
-  return [...names];
 }
 
-/** Every thing lies in a table, queue or container, whose rows name the account. */
+/** The account that a table, queue or container names, in which all else lies that comes after it. */
 function accountOf({ collection, bytes }: LokiRow): string | undefined {
-  if (!/^\$(TABLES|QUEUES|CONTAINERS)_COLLECTION\$$/.test(collection)) return undefined;
+  if (!PARENTS.has(collection)) return undefined;
   const row = parseRow(bytes);
   const name = row.account ?? row.accountName;
   return typeof name === "string" ? name : undefined;
 }
+
+const PARENTS = new Set(["$TABLES_COLLECTION$", "$QUEUES_COLLECTION$", "$CONTAINERS_COLLECTION$"]);
 
 function describeRow({ collection, bytes }: LokiRow): string {
   const row = parseRow(bytes);

@@ -44,7 +44,9 @@ export async function* lokiRows(path: string): AsyncGenerator<LokiRows> {
       throw new Error(`${path} changed while it was read: stop the emulator first.`);
     }
     if (!scanner.isComplete) {
-      throw new Error(`${path} ends in the middle, or is no file of the emulator.`);
+      throw new Error(
+        `${path} ends in the middle, or is no file of the emulator. Run this again with the whole file, which takes the rest.`,
+      );
     }
   } finally {
     await file.close();
