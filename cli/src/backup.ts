@@ -8,6 +8,7 @@ import { copyData, isWhole } from "./copy-data.ts";
 import { openDataFolder } from "./inspect-data.ts";
 import { BACKUP_NAME, BlobArchive, isBlobEndpoint } from "./move/blob-archive.ts";
 import { interruptible } from "./move/options.ts";
+import { MEGABYTES, TransferProgress } from "./move/transfer-progress.ts";
 import { notEmpty } from "./not-empty.ts";
 
 interface BackupOptions {
@@ -74,7 +75,10 @@ async function backUpToBlobs({
     const name = nameOf(new Date());
     const folder = join(staging, name);
     const copied = await copyData(engine, folder);
-    const bytes = await archive.upload(folder, name);
+    const progress = new TransferProgress(archive.addressOf(name), { unit: MEGABYTES });
+    const bytes = await archive
+      .upload(folder, name, (bytes, done) => progress.add(bytes, done))
+      .finally(() => progress.end());
     process.stdout.write(`${archive.addressOf(name)}: ${(bytes / 1e6).toFixed(1)} MB\n`);
     if (!isWhole(copied)) return 1;
     await noteBackup(engine, Date.now()).catch(() => {});

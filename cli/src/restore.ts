@@ -6,6 +6,7 @@ import { copyData, isWhole } from "./copy-data.ts";
 import { openDataFolder } from "./inspect-data.ts";
 import { BlobArchive, isBlobEndpoint } from "./move/blob-archive.ts";
 import { interruptible } from "./move/options.ts";
+import { MEGABYTES, TransferProgress } from "./move/transfer-progress.ts";
 import { notEmpty } from "./not-empty.ts";
 
 export function addRestoreCommand(program: Command): void {
@@ -35,7 +36,10 @@ export function addRestoreCommand(program: Command): void {
       if (name === undefined) throw new Error(`${archive.addressOf("")} has no complete backup.`);
       const staging = mkdtempSync(join(tmpdir(), "rowhouse-restore-"));
       try {
-        await archive.download(name, join(staging, name));
+        const progress = new TransferProgress(archive.addressOf(name), { unit: MEGABYTES });
+        await archive
+          .download(name, join(staging, name), (bytes) => progress.add(bytes))
+          .finally(() => progress.end());
         process.stdout.write(`${archive.addressOf(name)}: fetched, as it was stored\n`);
         process.exitCode = await restore(join(staging, name), location);
       } finally {

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { mkdirSync, readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { open, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
@@ -82,24 +82,36 @@ export class BlobArchive {
     return `${this.#connection.endpoint.url}/${name}`;
   }
 
-  /** Stores the files of a backup. Returns their bytes. @throws Error with the endpoint's refusal */
-  async upload(folder: string, name: string): Promise<number> {
+  /**
+   * Stores the files of a backup. Returns their bytes.
+   * @param onBytes told what was stored now, and which part of all that was
+   * @throws Error with the endpoint's refusal
+   */
+  async upload(
+    folder: string,
+    name: string,
+    onBytes: (bytes: number, done: number) => void,
+  ): Promise<number> {
     // With a SAS of one container, it exists, and cannot be created.
     if (this.#mayCreate) {
       await this.#send({ method: "PUT", path: "", query: "restype=container" }, [201, 409]);
     }
     const files = filesOf(folder);
+    const total = files.reduce((sum, file) => sum + statSync(join(folder, file)).size, 0);
     const sums: string[] = [];
-    let bytes = 0;
+    let stored = 0;
+    const onBlock = (bytes: number) => {
+      stored += bytes;
+      onBytes(bytes, stored / total);
+    };
     await eachOf(files, async (file) => {
-      const { sum, size } = await this.#uploadFile(join(folder, file), `${name}/${file}`);
-      bytes += size;
+      const sum = await this.#uploadFile(join(folder, file), `${name}/${file}`, onBlock);
       sums.push(`${sum}  ${file}\n`);
     });
     const list = join(folder, SUMS_FILE);
     await writeFile(list, sums.sort().join(""));
-    await this.#uploadFile(list, `${name}/${SUMS_FILE}`);
-    return bytes;
+    await this.#uploadFile(list, `${name}/${SUMS_FILE}`, () => {});
+    return total;
   }
 
   /** The names of the complete backups, the oldest first. */
@@ -117,11 +129,15 @@ export class BlobArchive {
       await this.#send({ method: "DELETE", path: pathOf(blob) }, [202, 404]);
   }
 
-  /** Fetches the files of a backup into a new folder. @throws Error for what is missing or differs from its sum */
-  async download(name: string, folder: string): Promise<void> {
+  /**
+   * Fetches the files of a backup into a new folder.
+   * @param onBytes told what has arrived now
+   * @throws Error for what is missing or differs from its sum
+   */
+  async download(name: string, folder: string, onBytes: (bytes: number) => void): Promise<void> {
     mkdirSync(folder, { mode: 0o700 });
     const list = join(folder, SUMS_FILE);
-    await this.#downloadFile(`${name}/${SUMS_FILE}`, list);
+    await this.#downloadFile(`${name}/${SUMS_FILE}`, list, () => {});
     const lines = (await readFile(list, "utf8")).split("\n").filter(Boolean);
     await eachOf(lines, async (line) => {
       const [, sum, file] = /^([0-9a-f]{64}) {2}(\S+)$/.exec(line) ?? [];
@@ -129,12 +145,13 @@ export class BlobArchive {
       if (file === undefined || !FILE.test(file))
         throw new Error(`${name}/${SUMS_FILE} names something that is no file of a backup.`);
       mkdirSync(dirname(join(folder, file)), { recursive: true, mode: 0o700 });
-      const found = await this.#downloadFile(`${name}/${file}`, join(folder, file));
+      const found = await this.#downloadFile(`${name}/${file}`, join(folder, file), onBytes);
       if (found !== sum) throw new Error(`${name}/${file} is damaged: its sum is ${found}.`);
     });
   }
 
-  async #uploadFile(path: string, blob: string): Promise<{ sum: string; size: number }> {
+  /** Returns the sum of the file. */
+  async #uploadFile(path: string, blob: string, onBlock: (bytes: number) => void): Promise<string> {
     const hash = createHash("sha256");
     const file = await open(path);
     try {
@@ -151,19 +168,24 @@ export class BlobArchive {
         const query = `comp=block&blockid=${encodeURIComponent(id)}`;
         await this.#send({ method: "PUT", path: pathOf(blob), query, headers, body }, [201]);
         ids.push(`<Latest>${id}</Latest>`);
+        onBlock(body.length);
       }
       const body = Buffer.from(
         `<?xml version="1.0" encoding="utf-8"?><BlockList>${ids.join("")}</BlockList>`,
       );
       await this.#send({ method: "PUT", path: pathOf(blob), query: "comp=blocklist", body }, [201]);
-      return { sum: hash.digest("hex"), size };
+      return hash.digest("hex");
     } finally {
       await file.close();
     }
   }
 
   /** Returns the sum of what arrived. */
-  async #downloadFile(blob: string, path: string): Promise<string> {
+  async #downloadFile(
+    blob: string,
+    path: string,
+    onBytes: (bytes: number) => void,
+  ): Promise<string> {
     const hash = createHash("sha256");
     const file = await open(path, "wx", 0o600);
     try {
@@ -174,6 +196,7 @@ export class BlobArchive {
         if (answer.status === 416) break;
         await file.write(answer.body, 0, answer.body.length, at);
         hash.update(answer.body);
+        onBytes(answer.body.length);
         at += answer.body.length;
         size = Number(/\/(\d+)$/.exec(answer.headers.get("content-range") ?? "")?.[1] ?? at);
         if (answer.body.length === 0) break;

@@ -12,7 +12,7 @@ import { change, EVERY_TYPE, fill } from "./test-entities.ts";
 import { startTableServer } from "./test-table-server.ts";
 import { TransferProgress } from "./transfer-progress.ts";
 
-const QUIET = new TransferProgress("test", process.stderr);
+const QUIET = new TransferProgress("test");
 
 async function copyAll(
   from: TableConnection,

@@ -16,7 +16,7 @@ import { change, EVERY_TYPE, fill } from "./test-entities.ts";
 import { startTableServer } from "./test-table-server.ts";
 import { TransferProgress } from "./transfer-progress.ts";
 
-const progress = new TransferProgress("test", process.stderr);
+const progress = new TransferProgress("test");
 
 async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-files-"));
