@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { buildDebianPackage } from "./release/debian.ts";
 import { ARCHITECTURES, buildExecutable } from "./release/executable.ts";
+import { buildImage } from "./release/image.ts";
 import { manifestOf, root } from "./release/manifests.ts";
 import { packPackages } from "./release/npm-packages.ts";
 import { run } from "./release/run.ts";
@@ -41,6 +42,7 @@ async function build(): Promise<readonly string[]> {
     parts[`executable-${architecture}`] = () => buildExecutable(folder, architecture);
     parts[`debian-${architecture}`] = () => buildDebianPackage(folder, architecture);
   }
+  parts["image-x64"] = () => buildImage(folder);
   const wanted = positionals.length > 0 ? positionals : Object.keys(parts);
   const unknown = wanted.find((name) => !(name in parts));
   if (unknown)

@@ -10,7 +10,7 @@ const DEBIAN: Readonly<Record<Architecture, string>> = { x64: "amd64", arm64: "a
 
 /**
  * Builds the Debian package around the executable: the command, a unit for systemd, a user of its own.
- * @returns its path
+ * @returns its path and that of the list of its components, which are the executable's
  */
 export async function buildDebianPackage(
   folder: string,
@@ -47,7 +47,9 @@ export async function buildDebianPackage(
   place("DEBIAN/control", control(version, DEBIAN[architecture]));
   const output = join(folder, `rowhouse_${version}_${DEBIAN[architecture]}.deb`);
   run("dpkg-deb", ["--root-owner-group", "-Zgzip", "-z6", "--build", tree, output]);
-  return [output];
+  const bom = output.replace(/\.deb$/, ".deb.cdx.json");
+  copyFileSync(`${executable}.cdx.json`, bom);
+  return [output, bom];
 }
 
 const MAINTAINER = "The maintainers of Rowhouse <maintainers@rowhouse.example>";

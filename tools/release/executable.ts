@@ -1,13 +1,14 @@
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { arch as ownArch } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Plugin } from "esbuild";
 import { nodeOf } from "../../bench/harness/runtimes.ts";
 import { bundleCommonJs, inRoot } from "./bundle.ts";
 import { buildExplorer } from "./explorer.ts";
 import { manifestOf } from "./manifests.ts";
-import { notesOfAddon, notices } from "./notices.ts";
+import { notesOfAddon, notesOfNode, notices, versionsOfAddon } from "./notices.ts";
 import { run } from "./run.ts";
+import { writeFileSbom } from "./sbom.ts";
 
 /** The Node inside. Its own tool builds the executable, also for another architecture. */
 export const NODE = "26.12.1";
@@ -16,7 +17,8 @@ export type Architecture = (typeof ARCHITECTURES)[number];
 
 /**
  * Builds one file that needs nothing installed: Node, the command, and the storage engine's native part.
- * @returns its path, with the version and the architecture in the name
+ * @returns its path, with the version and the architecture in the name; and beside it the licences and the list of
+ * what it includes
  */
 export async function buildExecutable(
   folder: string,
@@ -43,12 +45,19 @@ export async function buildExecutable(
   writeFileSync(file, JSON.stringify(settings));
   run(nodeOf(NODE), ["--build-sea", file], stage);
   chmodSync(output, 0o755);
-  const licences = `${output}.NOTICES.txt`;
-  writeFileSync(
-    licences,
-    `${notices([...new Set([...bundled, ...pagePackages])].sort())}${notesOfAddon()}`,
-  );
-  return [output, licences];
+  const packages = [...new Set([...bundled, ...pagePackages])].sort();
+  const [licences, bom] = [`${output}.NOTICES.txt`, `${output}.cdx.json`];
+  const nodeLicence = readFileSync(join(dirname(nodeOf(NODE)), "../LICENSE"), "utf8");
+  writeFileSync(licences, `${notices(packages)}${notesOfAddon()}${notesOfNode(NODE, nodeLicence)}`);
+  const versions = JSON.parse(run(nodeOf(NODE), ["-p", "JSON.stringify(process.versions)"]));
+  writeFileSbom(bom, packages, { ...versionsOfNode(versions), ...versionsOfAddon() });
+  return [output, licences, bom];
+}
+
+/** Numbers of interfaces, and texts of parts that this build lacks, are no components. */
+function versionsOfNode(versions: Readonly<Record<string, string>>): Record<string, string> {
+  const { modules: _, napi: __, unicode: ___, ...components } = versions;
+  return Object.fromEntries(Object.entries(components).filter(([, version]) => version !== ""));
 }
 
 const ADDON = "lmdb.node";

@@ -27,6 +27,29 @@ export function notesOfAddon(): string {
   ].join("\n");
 }
 
+/** The licences of Node and of all that it is released with. */
+export function notesOfNode(version: string, licences: string): string {
+  return `${LINE}It is Node.js ${version}, with what that includes.\n\n${licences.trim()}\n`;
+}
+
+/** The libraries in the storage engine's native part, as their own headers have them. */
+export function versionsOfAddon(): Record<string, string> {
+  const headers = {
+    LMDB: ["lmdb/libraries/liblmdb/lmdb.h", "MDB_VERSION_", ["MAJOR", "MINOR", "PATCH"]],
+    LZ4: ["lz4/lib/lz4.h", "LZ4_VERSION_", ["MAJOR", "MINOR", "RELEASE"]],
+  } as const;
+  const versions = Object.entries(headers).map(([name, [path, prefix, parts]]) => {
+    const text = readFileSync(join(folderOf("lmdb"), "dependencies", path), "utf8");
+    const numbers = parts.map((part) => {
+      const [, number] = new RegExp(`#define ${prefix}${part}\\s+(\\d+)`).exec(text) ?? [];
+      if (number === undefined) throw new Error(`${path} does not define ${prefix}${part}.`);
+      return number;
+    });
+    return [name, numbers.join(".")] as const;
+  });
+  return Object.fromEntries(versions);
+}
+
 /** @throws Error for a package without a licence, which must not be included */
 function licenceOf(name: string): string {
   const file = readdirSync(folderOf(name)).find((each) => /^licen[cs]e/i.test(each));

@@ -54,18 +54,15 @@ export async function stageRowhouse(folder: string): Promise<StagedPackage> {
   for (const name of ["README.md", "LICENSE"]) cpSync(inRoot(`cli/${name}`), join(stage, name));
   copyPages(stage, [...manualPages(), "COMPATIBILITY.md"]);
   const { private: _, scripts: __, exports: ___, ...manifest } = manifestOf("cli");
-  writeManifest(stage, {
-    ...manifest,
-    files: ["dist", "docs", "COMPATIBILITY.md", "NOTICES.txt"],
-    exports: {
-      "./testing": {
-        import: { types: "./dist/testing.d.ts", default: "./dist/testing.js" },
-        require: { types: "./dist/testing.d.cts", default: "./dist/testing.cjs" },
-      },
-      "./package.json": "./package.json",
+  const exports = {
+    "./testing": {
+      import: { types: "./dist/testing.d.ts", default: "./dist/testing.js" },
+      require: { types: "./dist/testing.d.cts", default: "./dist/testing.cjs" },
     },
-    dependencies,
-  });
+    "./package.json": "./package.json",
+  };
+  const files = ["dist", "docs", "COMPATIBILITY.md", "NOTICES.txt"];
+  writeManifest(stage, withTypesVersions({ ...manifest, files, exports, dependencies }));
   return { stage, included };
 }
 
@@ -116,7 +113,7 @@ async function stagePatterns(folder: string): Promise<StagedPackage> {
   copyPages(stage, manualPages());
   await addCommonJs(join(stage, "dist"));
   const exports = withCommonJs(manifest.exports as Readonly<Record<string, Entry | string>>);
-  writeManifest(stage, { ...manifest, exports, files: [...files, "docs"] });
+  writeManifest(stage, withTypesVersions({ ...manifest, exports, files: [...files, "docs"] }));
   return { stage, included: [] };
 }
 
@@ -144,16 +141,36 @@ interface Entry {
 }
 
 /** Node finds the ES modules by `import` and `require` alike (`module-sync`), so a program has one copy of them. */
-function withCommonJs(exports: Readonly<Record<string, Entry | string>>): object {
+function withCommonJs(
+  exports: Readonly<Record<string, Entry | string>>,
+): Readonly<Record<string, { readonly require: Entry } | string>> {
   const entries = Object.entries(exports).map(([name, entry]) => {
-    if (typeof entry === "string") return [name, entry];
+    if (typeof entry === "string") return [name, entry] as const;
     const { types, default: module, ...others } = entry;
     const common = (path: string) => path.replace("./dist/", "./dist/cjs/");
     const esm = { types, default: module };
     const require = { types: common(types), default: common(module) };
-    return [name, { ...others, "module-sync": esm, import: esm, require, default: module }];
+    const found = { ...others, "module-sync": esm, import: esm, require, default: module };
+    return [name, found] as const;
   });
   return Object.fromEntries(entries);
+}
+
+/** Where compilers that do not read `exports` (`moduleResolution: node`) find the types; Node itself reads it. */
+function withTypesVersions(manifest: {
+  readonly exports: Readonly<Record<string, { readonly require: Entry } | string>>;
+  readonly [member: string]: unknown;
+}): object {
+  const types = Object.entries(manifest.exports).flatMap(([name, entry]) =>
+    typeof entry === "string" ? [] : [[name.slice(2), entry.require.types] as const],
+  );
+  const [main] = types.filter(([name]) => name === "").map(([, path]) => path);
+  const others = types.filter(([name]) => name !== "").map(([name, path]) => [name, [path]]);
+  return {
+    ...manifest,
+    ...(main && { types: main }),
+    typesVersions: { "*": Object.fromEntries(others) },
+  };
 }
 
 /** The manual travels with the packages, at its own paths, so that its links lead somewhere. */

@@ -1,6 +1,7 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { manifestOf } from "./manifests.ts";
 import { manifest } from "./notices.ts";
 import type { PackedPackage } from "./npm-packages.ts";
 import { run } from "./run.ts";
@@ -24,6 +25,51 @@ export function writeSbom({ tarball, stage, included }: PackedPackage): string {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/**
+ * Lists what an executable includes, in the same format.
+ * @param packages names of packages from npm
+ * @param others versions of all else, by name
+ */
+export function writeFileSbom(
+  file: string,
+  packages: readonly string[],
+  others: Readonly<Record<string, string>>,
+): void {
+  const { name, version } = manifestOf("cli");
+  const list = {
+    ...{ bomFormat: "CycloneDX", specVersion: "1.5", version: 1 },
+    metadata: { component: { type: "application", name, version } },
+    components: [...packages.map(component), ...libraries(others, () => undefined)],
+  };
+  writeFileSync(file, `${JSON.stringify(list, null, 2)}\n`);
+}
+
+/** Writes a list with Debian's packages added, by name and version. */
+export function addToSbom(
+  from: string,
+  to: string,
+  debian: Readonly<Record<string, string>>,
+): void {
+  const list = JSON.parse(readFileSync(from, "utf8")) as { readonly components: object[] };
+  list.components.push(
+    ...libraries(
+      debian,
+      (name, version) => `pkg:deb/debian/${name}@${encodeURIComponent(version)}`,
+    ),
+  );
+  writeFileSync(to, `${JSON.stringify(list, null, 2)}\n`);
+}
+
+function libraries(
+  versions: Readonly<Record<string, string>>,
+  purlOf: (name: string, version: string) => string | undefined,
+): object[] {
+  return Object.entries(versions).map(([name, version]) => {
+    const purl = purlOf(name, version);
+    return { type: "library", "bom-ref": `${purl ?? name}@${version}`, name, version, purl };
+  });
 }
 
 function component(name: string): object {
