@@ -50,21 +50,17 @@ async function ask(wire: TableWire, ...request: Parameters<TableWire["send"]>): 
   return performance.now() - startedAt;
 }
 
-/** Point reads, and an upsert for every fourth; returns the time of each in milliseconds. */
+/** Rounds of point reads over the partitions, every fourth of upserts; returns the time of each in milliseconds. */
 async function load(front: RowhouseProcess, over: readonly number[]): Promise<number[]> {
   const times: number[] = [];
   const client = async () => {
     const wire = wireOf(front);
     while (times.length < REQUESTS) {
-      const path = pathOf(over[times.length % over.length]!);
-      const isWrite = times.length % 4 === 0;
       const slot = times.push(0) - 1;
-      times[slot] = await ask(
-        wire,
-        isWrite ? "PUT" : "GET",
-        path,
-        isWrite ? { body: { n: 1 } } : {},
-      );
+      const path = pathOf(over[slot % over.length]!);
+      const isWrite = Math.floor(slot / over.length) % 4 === 0;
+      const body = isWrite ? { body: { n: 1 } } : {};
+      times[slot] = await ask(wire, isWrite ? "PUT" : "GET", path, body);
     }
     wire.close();
   };
