@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
 import { installPostgres } from "./administer.ts";
 import { checkPostgres } from "./check.ts";
 import { explainPostgres } from "./explain.ts";
 import { COLUMNS } from "./schema.ts";
 import { assertDistributed, NO_CLUSTER, testCluster } from "./test-cluster.ts";
-import { runAt, type TestServer } from "./test-server.ts";
+import { runAt, type TestServer, workersOf } from "./test-server.ts";
 
 describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
-  let cluster: TestServer;
+  let cluster: TestServer & { readonly url: string };
   let url: string;
 
   before(async () => {
@@ -27,6 +28,30 @@ describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
   after(async () => {
     await cluster.dropDatabase(url);
     await cluster.stop();
+  });
+
+  it("is not installed where it would not be one, and says what to do first", async () => {
+    const isToldTo = (remedy: RegExp) => (error: unknown) =>
+      error instanceof EngineError && remedy.test(error.message);
+    const install = (at: string) => installPostgres({ url: at, apply: true });
+    const [worker] = await workersOf(url);
+    await assert.rejects(install(worker!), isToldTo(/install` with the coordinator's address/));
+    const lone = new URL(cluster.url);
+    lone.pathname = "lone_coordinator";
+    await runAt(cluster.url, ["CREATE DATABASE lone_coordinator TEMPLATE template0"]);
+    try {
+      await runAt(lone.toString(), ["CREATE EXTENSION citus"]);
+      await assert.rejects(
+        install(lone.toString()),
+        isToldTo(/run SELECT citus_set_coordinator_host/),
+      );
+      await runAt(lone.toString(), [
+        `SELECT citus_set_coordinator_host('${lone.hostname}', ${lone.port})`,
+      ]);
+      await assert.rejects(install(lone.toString()), isToldTo(/run SELECT citus_add_node/));
+    } finally {
+      await runAt(cluster.url, ["DROP DATABASE lone_coordinator WITH (FORCE)"]);
+    }
   });
 
   it("finds nothing to mend on an empty one and on one whose shards have grown unseen", async () => {

@@ -127,11 +127,12 @@ async function assertClusterReady(session: Session): Promise<void> {
     "(SELECT count(*)::text FROM pg_dist_node WHERE shouldhaveshards AND isactive), " +
     "(SELECT count(*)::text FROM pg_dist_node WHERE groupid = 0)";
   const [[isCoordinator, workers, self] = []] = await queryText(session, textQuery(sql), 3);
+  // One that knows no node yet does not call itself the coordinator either.
   const remedy =
-    isCoordinator !== "true"
-      ? "This node of the cluster is a worker: run `rowhouse engine install` with the coordinator's address."
-      : self === "0"
-        ? "The coordinator does not know its own address: run SELECT citus_set_coordinator_host('its host name', 5432) on it."
+    self === "0"
+      ? "The coordinator does not know its own address: run SELECT citus_set_coordinator_host('its host name', 5432) on it."
+      : isCoordinator !== "true"
+        ? "This node of the cluster is a worker: run `rowhouse engine install` with the coordinator's address."
         : workers === "0"
           ? "The cluster has no worker yet: run SELECT citus_add_node('its host name', 5432) on the coordinator for each."
           : undefined;
