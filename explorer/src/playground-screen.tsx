@@ -206,16 +206,14 @@ function Try({ pattern, code }: { pattern: Pattern; code: string }) {
         )
       )}
       <div class="play">
-        <div class="play-column">{isOpen && <Controls run={run} pattern={pattern} />}</div>
-        <div class="play-column">
-          {isOpen && <Stored shown={run.shown.value} />}
-          <section aria-labelledby="code-title">
-            <h2 id="code-title">Code</h2>
-            <pre class="play-code" tabIndex={0}>
-              {code}
-            </pre>
-          </section>
-        </div>
+        {isOpen && <Controls run={run} pattern={pattern} />}
+        {isOpen && <Stored shown={run.shown.value} />}
+        <section class="play-column" aria-labelledby="code-title">
+          <h2 id="code-title">Code</h2>
+          <pre class="play-code" tabIndex={0}>
+            {code}
+          </pre>
+        </section>
       </div>
     </section>
   );
@@ -239,7 +237,7 @@ function Controls({ run, pattern }: { run: PlaygroundRun; pattern: Pattern }) {
     </button>
   );
   return (
-    <>
+    <div class="play-column">
       <section class="play-actions" aria-label="Actions">
         {pattern.actions.map(begin)}
         {recovery && begin(recovery)}
@@ -262,7 +260,7 @@ function Controls({ run, pattern }: { run: PlaygroundRun; pattern: Pattern }) {
       </p>
       <Requests requests={requests} />
       <Verdicts verdicts={run.shown.value.verdicts} />
-    </>
+    </div>
   );
 }
 

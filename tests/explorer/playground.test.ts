@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { TableServiceClient } from "@azure/data-tables";
 import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
+import { accountSas } from "../wire/storage-sas.ts";
 import {
   hasBrowser,
   openBrowser,
@@ -94,6 +95,32 @@ function flows() {
     for (const says of ["Every employee is in one", "No employee is in both", "No message waits"])
       await invariant(new RegExp(`^✓ holds: ${says}`)).waitFor();
     assert.deepEqual(faults, []);
+  });
+
+  it("says why nothing can be tried by who may only read", async () => {
+    const reader = await openPage(browser, { colorScheme: "dark" });
+    await reader.page.goto(`${server.tableUrl}/_rowhouse/`);
+    await reader.page.getByRole("tab", { name: "Shared access signature" }).click();
+    const sas = accountSas({ ss: "t", srt: "sco", sp: "rl" });
+    await reader.page
+      .getByLabel("URL with the signature")
+      .fill(`${server.tableUrl}/devstoreaccount1?${sas}`);
+    await reader.page.getByRole("button", { name: "Log in" }).click();
+    await reader.page.getByRole("navigation").waitFor();
+    await reader.page.goto(`${server.tableUrl}/_rowhouse/#/playground/wide`);
+    await reader.page.getByRole("button", { name: "Create the tables" }).click();
+    await reader.page.getByText("403 AuthorizationPermissionMismatch").waitFor();
+    assert.deepEqual(await violationsOf(reader.page), []);
+    // As the server answers the login of a read-only explorer.
+    await reader.page.evaluate(`
+      const stored = JSON.parse(sessionStorage.getItem("rowhouse.session"));
+      sessionStorage.setItem("rowhouse.session", JSON.stringify({ ...stored, isReadOnly: true }));
+    `);
+    await reader.page.reload();
+    await reader.page.getByText("read-only, and the playground writes").waitFor();
+    assert.equal(await reader.page.getByRole("button", { name: "Create the tables" }).count(), 0);
+    assert.deepEqual(await violationsOf(reader.page), []);
+    assert.deepEqual(reader.faults, []);
   });
 
   it("removes its tables when it is left, and those that a closed tab left when it is asked to", async () => {

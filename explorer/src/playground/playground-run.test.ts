@@ -87,6 +87,30 @@ describe("The playground's runner", () => {
     );
   });
 
+  it("goes on after a crash in the middle of requests that ran on", async () => {
+    const run = await opened(archivePattern);
+    run.start(archivePattern.actions[0]!);
+    await settled(run);
+    run.runOn();
+    run.crash();
+    const ended = run.start(archivePattern.recovery!);
+    run.runOn();
+    await ended;
+    assert.equal(run.state.value, "at rest");
+    assert.ok(verdicts(run).every((verdict) => verdict === "holds"));
+  });
+
+  it("says why a request was refused, and what the caller got", async () => {
+    const pattern: Pattern = PATTERNS["sibling-index"];
+    const run = await opened(pattern);
+    const ended = run.start(pattern.actions.find(({ name }) => name.includes("Lee's"))!);
+    run.runOn();
+    await ended;
+    const refused = run.requests.value.find(({ state }) => state === "refused");
+    assert.equal(refused?.note, "409 EntityAlreadyExists");
+    assert.match(run.outcome.value, /^Refused: .*leem@contoso.com/);
+  });
+
   it("calls an invariant broken that does not hold although all is done", async () => {
     const invariants = [{ says: "no", when: "at rest", broken: () => "yes" }] as const;
     const run = new PlaygroundRun({ ...archivePattern, invariants }, memory());

@@ -7,7 +7,6 @@ import {
   type StoredEntity,
 } from "@rowhouse/patterns";
 import { intercept, type Layer, type Memory } from "@rowhouse/patterns/testing";
-import { ServerError } from "../session.ts";
 import type { Action, Pattern, World } from "./pattern.ts";
 import { isWrite, wordsOf } from "./request-words.ts";
 
@@ -154,7 +153,7 @@ export class PlaygroundRun {
       if (!life.runsOn) await new Promise<void>((go) => life.waiting.push(go));
       // One after the other, so that it is known which request changed what.
       const turn = this.#turn.then(async () => {
-        if (life.isOver) return NEVER;
+        if (life.isOver) return undefined;
         this.#note(id, { state: "sent" });
         try {
           const answer = await send();
@@ -171,10 +170,13 @@ export class PlaygroundRun {
         }
       });
       this.#turn = turn.catch(() => undefined);
-      const answer = await turn;
-      return life.isOver ? NEVER : answer;
+      try {
+        return await turn;
+      } finally {
+        // The answer comes to a process that is dead.
+        if (life.isOver) await NEVER;
+      }
     };
-    // The intercepted queue and blobs are those of the memory, which are no plain objects.
     return connect({ ...backend, ...intercept(backend, layer), ...QUIET });
   }
 
@@ -224,7 +226,8 @@ export class PlaygroundRun {
   #show(by: number | undefined): void {
     const world = this.#world;
     const tables = by === undefined ? unmarked(world) : marked(this.#before, world);
-    if (by !== undefined) this.#note(by, { note: changesIn(tables) });
+    const note = changesIn(tables);
+    if (by !== undefined && note !== "") this.#note(by, { note });
     this.shown.value = { tables, queues: world.queues, verdicts: this.#verdicts() };
   }
 
@@ -254,7 +257,6 @@ async function outcomeOf(action: Action, db: Database): Promise<string> {
 
 function messageOf(error: unknown): string {
   if (error instanceof PortError) return `${error.status} ${error.code}`;
-  if (error instanceof ServerError) return `${error.status} ${error.code}: ${error.message}`;
   return error instanceof Error ? error.message : String(error);
 }
 
