@@ -14,6 +14,7 @@ import { copyText } from "./copy-text.ts";
 import type { Row } from "./entities.ts";
 import { Failure } from "./failure.tsx";
 import { clockTime } from "./heat-data.ts";
+import { triedAs } from "./playground/pattern-map.ts";
 import { screenAddress } from "./route-text.ts";
 import { insight, ServerError, session, wire } from "./session.ts";
 import { readSketch } from "./table-facts.ts";
@@ -113,6 +114,7 @@ function Found({ finding, rows }: { finding: Finding; rows: readonly Row[] }) {
   const code = codeOf(finding);
   const after = costAfter(finding);
   const isOfTable = table.includes("/");
+  const tried = triedAs(remedy.pattern);
   return (
     <article class="finding">
       <h2>
@@ -155,6 +157,11 @@ function Found({ finding, rows }: { finding: Finding; rows: readonly Row[] }) {
           )}
           <p>{remedy.advice}</p>
           {after && <p>{after}</p>}
+          {tried && (
+            <p>
+              <a href={screenAddress("playground", tried)}>Try it in the playground</a>
+            </p>
+          )}
         </div>
       </div>
       {remedy.kept && (

@@ -107,6 +107,8 @@ function flows() {
     await found.getByText(/high/).waitFor();
     await found.getByRole("cell", { name: /^driver_<driver>/ }).waitFor();
     await found.getByRole("cell", { name: "0000" }).first().waitFor();
+    const tried = found.getByRole("link", { name: "Try it in the playground" });
+    assert.equal(await tried.getAttribute("href"), "#/playground/sibling-index");
     await found.getByText("With the pattern library").click();
     await found.getByText('k.lit("found"), k.str("driver")').waitFor();
     assert.deepEqual(await violationsOf(page), []);

@@ -86,3 +86,8 @@ export const PATTERN_MAP: readonly Mapped[] = [
     entries: ["view", "view-rebuild"],
   },
 ];
+
+/** Where a pattern can be tried that the advisor proposes; undefined for what cannot. */
+export function triedAs(pattern: string): PatternId | undefined {
+  return PATTERN_MAP.find(({ name }) => name.toLowerCase() === pattern)?.tried;
+}
