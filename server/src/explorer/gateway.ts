@@ -81,7 +81,7 @@ export async function passOn(
   if (service === "blob") headers.push("Content-Disposition", "attachment");
   const lengthMax = Number(raw.headers.get(CELL_MAX) ?? 0);
   if (answer.status !== 200 || !(lengthMax > 0)) return { ...answer, headers };
-  return { ...answer, headers, body: cutCells(textOf(answer.body), lengthMax) };
+  return { ...answer, headers, body: cutCells(bytesOf(answer.body), lengthMax) };
 }
 
 /** Asks the Table service for what the explorer itself needs to know, in the name of a session. */
@@ -116,11 +116,19 @@ function stringToSign(service: ServiceName, head: SignableRequest, account: stri
   return first!;
 }
 
-/** Bodies of the Table service are whole. */
 function textOf(body: WireResponse["body"]): string {
-  if (isLent(body)) return Buffer.from(copyOf(body)).toString("utf8");
-  if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");
-  return typeof body === "string" ? body : "";
+  return typeof body === "string" ? body : bytesOf(body).toString("utf8");
+}
+
+/** Bodies of the Table service are whole. */
+function bytesOf(body: WireResponse["body"]): Buffer {
+  if (isLent(body)) return viewOf(copyOf(body));
+  if (body instanceof Uint8Array) return viewOf(body);
+  return Buffer.from(typeof body === "string" ? body : "");
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 /** No page of another origin may read an answer here, whatever the service's rules allow there. */
