@@ -3,6 +3,7 @@ import type { TableSketch } from "@rowhouse/server/query/table-sketch";
 import type { TargetedEvent } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { workInBulk } from "./bulk.ts";
+import { ConfirmForm } from "./confirm-form.tsx";
 import { Failure } from "./failure.tsx";
 import { addressOf } from "./route-text.ts";
 import { ServerError, session } from "./session.ts";
@@ -170,7 +171,7 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                     class="number"
                     title="Entities that queries across partitions read since midnight"
                   >
-                    Scanned today
+                    Read by scans today
                   </th>
                   <th scope="col" class="number">
                     Findings
@@ -366,7 +367,6 @@ function ConfirmTables({
   done: () => Promise<void>;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const typed = useSignal("");
   const failure = useSignal<ServerError | undefined>(undefined);
   useEffect(() => dialog.current?.showModal(), []);
   const { account } = session.value!;
@@ -375,8 +375,7 @@ function ConfirmTables({
   const abort = useRef(new AbortController());
   useEffect(() => () => abort.current.abort(), []);
   const wanted = names.length === 1 ? names[0]! : `${names.length} tables`;
-  const remove = async (event: Event) => {
-    event.preventDefault();
+  const remove = async () => {
     try {
       state.value = "Working…";
       for (const table of names) {
@@ -414,37 +413,19 @@ function ConfirmTables({
           <li key={name}>{name}</li>
         ))}
       </ul>
-      <form onSubmit={remove}>
-        <label>
-          <span>
-            Type <strong>{wanted}</strong> to confirm
-          </span>
-          <input
-            value={typed.value}
-            spellcheck={false}
-            autocomplete="off"
-            onInput={(event) => {
-              typed.value = event.currentTarget.value;
-            }}
-          />
-        </label>
+      <ConfirmForm
+        word={wanted}
+        verb={verb}
+        isOff={state.value !== ""}
+        work={remove}
+        backWord={state.value === "" ? "Keep" : "Stop"}
+        back={() => dialog.current?.close()}
+      >
         {failure.value && <Failure error={failure.value} />}
         <p role="status" class="quiet">
           {state.value}
         </p>
-        <div class="buttons">
-          <button type="button" onClick={() => dialog.current?.close()}>
-            {state.value === "" ? "Keep" : "Stop"}
-          </button>
-          <button
-            type="submit"
-            class="danger"
-            disabled={typed.value !== wanted || state.value !== ""}
-          >
-            {verb}
-          </button>
-        </div>
-      </form>
+      </ConfirmForm>
     </dialog>
   );
 }

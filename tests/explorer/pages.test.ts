@@ -89,7 +89,7 @@ function flows() {
     const { page, faults } = await enter();
     const row = page.getByRole("row", { name: "Films" });
     await row.getByText(films.all.toLocaleString("en-US"), { exact: true }).first().waitFor();
-    for (const name of ["Now", "Scanned today", "Findings"])
+    for (const name of ["Now", "Read by scans today", "Findings"])
       await page.getByRole("columnheader", { name }).waitFor();
     assert.deepEqual(await violationsOf(page), []);
     if (takesScreenshots) await screenshot(page, "explorer-tables");

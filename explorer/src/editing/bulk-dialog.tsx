@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { EDM_TYPES, type EdmType } from "@rowhouse/protocol/edm";
 import { useEffect, useRef } from "preact/hooks";
 import { type BulkTotals, NOTHING_DONE, workInBulk } from "../bulk.ts";
+import { ConfirmForm } from "../confirm-form.tsx";
 import { propertiesJson } from "../entity-json.ts";
 import { Failure } from "../failure.tsx";
 import { ServerError, session } from "../session.ts";
@@ -21,7 +22,6 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
   const name = useSignal("");
   const type = useSignal<EdmType>("Edm.String");
   const text = useSignal("");
-  const typed = useSignal("");
   const totals = useSignal<BulkTotals>(NOTHING_DONE);
   const expected = useSignal(0);
   const failure = useSignal<ServerError | undefined>(undefined);
@@ -165,12 +165,7 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
         </form>
       )}
       {phase.value === "asks" && (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (typed.value === table) work(false);
-          }}
-        >
+        <>
           <p role="status">
             Would {what} <strong>{counted(matched, "entity", "entities")}</strong>, of{" "}
             {count(readSoFar)} read.
@@ -190,33 +185,17 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
             In transactions of up to 100, partition by partition, on the server; each on the
             condition that nobody changes the entity in between. This cannot be undone.
           </p>
-          <label>
-            <span>
-              Type <strong>{table}</strong> to confirm
-            </span>
-            <input
-              value={typed.value}
-              spellcheck={false}
-              autocomplete="off"
-              onInput={(event) => {
-                typed.value = event.currentTarget.value;
-              }}
-            />
-          </label>
-          <div class="buttons">
-            <button
-              type="button"
-              onClick={() => {
-                phase.value = "chooses";
-              }}
-            >
-              Back
-            </button>
-            <button type="submit" class="danger" disabled={typed.value !== table || matched === 0}>
-              {isDelete.value ? "Delete" : "Change"} {count(matched)}
-            </button>
-          </div>
-        </form>
+          <ConfirmForm
+            word={table}
+            verb={`${isDelete.value ? "Delete" : "Change"} ${count(matched)}`}
+            isOff={matched === 0}
+            work={() => work(false)}
+            backWord="Back"
+            back={() => {
+              phase.value = "chooses";
+            }}
+          />
+        </>
       )}
       {isBusy && (
         <>
