@@ -1,5 +1,5 @@
 /**
- * The engine's suite, the histories of indexes, and the wire tests whose servers store everything in the engine, over a
+ * The engine's suite, the histories of indexes, two front ends, and the wire tests whose servers store everything in the engine, over a
  * real Citus cluster; or the given files:
  *
  *   npm run test:cluster
@@ -17,13 +17,15 @@ if (NO_CLUSTER !== undefined) {
   console.error(NO_CLUSTER);
   process.exit(2);
 }
-const indexes = fileURLToPath(new URL("indexes.test.ts", import.meta.url));
+const ownTests = ["indexes.test.ts", "front-ends.test.ts"].map((name) =>
+  fileURLToPath(new URL(name, import.meta.url)),
+);
 const files = process.argv.slice(2);
 const given = process.env.CITUS_URL;
 const cluster =
   given === undefined ? await LocalCluster.start({ settings: { fsync: "off" } }) : undefined;
 const url = given ?? cluster!.coordinator.url();
-const tests = files.length > 0 ? files : [conformance, indexes, ...wireTests()];
+const tests = files.length > 0 ? files : [conformance, ...ownTests, ...wireTests()];
 const settings = { CITUS_URL: url, POSTGRES_URL: url, TEST_ENGINE: "postgres", ON_CLUSTER: "1" };
 // It takes long: what has failed is to be seen before the end.
 const { code } = await runTests(tests, settings, (output) => process.stdout.write(output));
