@@ -13,7 +13,7 @@ import { entryProblems } from "./model/entry.ts";
 import type { Place } from "./model/entry-options.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
-import type { KeyEquality } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
@@ -21,14 +21,16 @@ import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 import { blobsOf } from "./store/connected-ports.ts";
 
-export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
+export interface BlobListOptions<N extends KeyDeclaration, E extends string = string>
+  extends QueuedListOptions<E> {
   /** For lists only: every blob whose name begins with the literals of `name` is taken for one. */
   readonly container: string;
   /** The blob's name: the value its members share, with literals as in a row key. */
   readonly name: N;
 }
 
-interface BlobListKind<N extends KeyDeclaration> extends IndexKind {
+interface BlobListKind<N extends KeyDeclaration, Names extends string> extends IndexKind {
+  readonly fields: Names;
   readonly api: QueuedListApi<this["entity"], KeyEquality<N>>;
 }
 
@@ -36,11 +38,15 @@ interface BlobListKind<N extends KeyDeclaration> extends IndexKind {
  * One blob for each value, with the keys of the entities that have it: lists of any length, maintained by a
  * worker. For sets that are read whole and change rarely, since a change writes the whole list.
  */
-export function blobList<const N extends KeyDeclaration>(options: BlobListOptions<N>): BlobList<N> {
+export function blobList<const N extends KeyDeclaration, const E extends string = never>(
+  options: BlobListOptions<N, E>,
+): BlobList<N, FieldNames<N, E>> {
   return new BlobList(options);
 }
 
-export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
+export class BlobList<N extends KeyDeclaration, Names extends string = string> extends Index<
+  BlobListKind<N, Names>
+> {
   declare readonly options: BlobListOptions<N>;
   override readonly tables: readonly string[] = [];
   override readonly queues: readonly string[];

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { batch } from "./batch.ts";
 import { copies } from "./copies.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
@@ -10,12 +11,20 @@ import { histories, schedules } from "./testing/test-histories.ts";
 import { loseEveryAnswer } from "./testing/test-lose-every-answer.ts";
 
 const partition = [k.str("dept")] as const;
-const Employee = entity("Employee", {
-  version: 1,
-  table: "Staff",
-  fields: { dept: f.string(), id: f.int32(), fullName: f.string() },
-  key: { partition, row: [k.lit("empid"), k.uint("id", 6)] },
-});
+const employee = () =>
+  entity("Employee", {
+    version: 1,
+    table: "Staff",
+    fields: {
+      dept: f.string(),
+      id: f.int32(),
+      fullName: f.string(),
+      age: f.int32().optional(),
+    },
+    key: { partition, row: [k.lit("empid"), k.uint("id", 6)] },
+  });
+const Employee = employee();
+const FarEmployee = employee();
 const departmentFields = {
   dept: f.string(),
   managerId: f.int32().optional(),
@@ -40,9 +49,9 @@ const options = {
   copy: { managerName: "fullName" },
 } as const;
 const Heads = copies(Employee, Department, options);
-const FarHeads = copies(Employee, Page, options);
-const near = { Copies: Heads, Target: Department };
-const far = { Copies: FarHeads, Target: Page };
+const FarHeads = copies(FarEmployee, Page, options);
+const near = { Copies: Heads, Source: Employee, Target: Department };
+const far = { Copies: FarHeads, Source: FarEmployee, Target: Page };
 const [ann, bob] = [
   { dept: "Sales", id: 1, fullName: "Ann" },
   { dept: "Sales", id: 2, fullName: "Bob" },
@@ -116,7 +125,7 @@ describe("copies", () => {
       await fc.assert(
         fc.asyncProperty(fc.array(command, { maxLength: 20 }), async (commands) => {
           const { db } = await open();
-          const cleared = copies(Employee, which.Target, { ...options, onDelete: "clear" });
+          const cleared = copies(which.Source, which.Target, { ...options, onDelete: "clear" });
           const heads = db.open(cleared);
           for (const [kind, id, fullName] of commands) {
             const key = { dept: "Sales", id };
@@ -153,7 +162,7 @@ describe("copies", () => {
     });
 
     it(`agree with their source if it is inserted or deleted while being appointed ${place}`, async () => {
-      const cleared = copies(Employee, which.Target, { ...options, onDelete: "clear" });
+      const cleared = copies(which.Source, which.Target, { ...options, onDelete: "clear" });
       const changes = [
         [2, (db: Database) => db.open(cleared).deleteSource(bob)],
         [3, (db: Database) => db.open(cleared).putSource({ ...bob, id: 3 })],
@@ -173,11 +182,93 @@ describe("copies", () => {
     });
   }
 
+  for (const [place, which] of [
+    ["in one partition", near],
+    ["across partitions", far],
+  ] as const) {
+    it(`follow every other write of their source and their target ${place}`, async () => {
+      const key = { dept: "Sales", id: 1 };
+      const { Source, Target } = which;
+      const writes: Record<string, (db: Database) => Promise<unknown>> = {
+        update: (db) => db.open(Source).update(key, () => ({ fullName: "Anna" })),
+        replace: (db) => db.open(Source).replace({ ...ann, fullName: "Anna" }),
+        replaceIfUnchanged: async (db) => {
+          const stored = await db.open(Source).mustGet(key);
+          return db.open(Source).replaceIfUnchanged({ ...stored, fullName: "Anna" });
+        },
+        upsert: (db) => db.open(Source).upsert({ ...ann, fullName: "Anna" }),
+        transaction: (db) =>
+          db.tx(sales, (tx) => tx.update(Source, key, () => ({ fullName: "Anna" }))),
+        insert: async (db) => {
+          await db.open(Target).update(sales, () => ({ managerId: 3 }));
+          await db.open(Source).insert({ ...ann, id: 3, fullName: "Cid" });
+        },
+        batch: async (db) => {
+          await db.open(Target).update(sales, () => ({ managerId: 3 }));
+          await batch(db, (b) => b.insert(Source, { ...ann, id: 3, fullName: "Cid" }));
+        },
+        "another manager": (db) => db.open(Target).update(sales, () => ({ managerId: 2 })),
+        "a copy changed": (db) => db.open(Target).update(sales, () => ({ managerName: "Xaver" })),
+        "a target replaced": (db) => db.open(Target).upsert({ dept: "Sales", managerId: 2 }),
+      };
+      copies(Source, Target, options);
+      for (const [name, write] of Object.entries(writes)) {
+        const { db } = await open();
+        await write(db);
+        await agrees(which)(db).catch((error) => assert.fail(`${name}: ${error.message}`));
+        assert.notEqual(await nameIn(db, which), undefined, name);
+      }
+      const { db } = await open();
+      const { requests } = await db.metered((metered) =>
+        metered.open(Source).update(key, () => ({ age: 40 })),
+      );
+      assert.equal(requests, 2, "a field that is not copied");
+      const upserted = batch(db, (b) => b.upsert(Source, { ...ann, fullName: "Anna" }));
+      await assert.rejects(upserted, (error) => isTableError(error, "validation-failed"));
+      const merged: Promise<void> = db.open(Source).insertOrMerge({ ...key, fullName: "Anna" });
+      await assert.rejects(merged, (error) => isTableError(error, "validation-failed"));
+      assert.equal(await nameIn(db, which), "Ann");
+    });
+
+    it(`agree with their source if it is updated plainly while another is appointed ${place}`, async () => {
+      copies(which.Source, which.Target, options);
+      const update = (db: Database) =>
+        db.open(which.Source).update({ dept: "Sales", id: 1 }, () => ({ fullName: "Anna" }));
+      const plainly = (db: Database) =>
+        db.open(which.Target).update(sales, () => ({ managerId: 2 }));
+      const clients = { update, appoint: appoint(2, which), plainly, back: appoint(1, which) };
+      await interleave({ before, clients, check: agrees(which), runs: schedules(60) });
+    });
+
+    it(`are cleared, or prevent the deletion, when their source is deleted plainly ${place}`, async () => {
+      for (const onDelete of ["clear", "reject"] as const) {
+        copies(which.Source, which.Target, { ...options, onDelete });
+        const { db } = await open();
+        const deleted = db.open(which.Source).delete({ dept: "Sales", id: 1 });
+        if (onDelete === "reject") {
+          await assert.rejects(deleted, (error) => isTableError(error, "validation-failed"));
+        } else {
+          assert.equal(await deleted, true);
+        }
+        assert.equal(await nameIn(db, which), onDelete === "reject" ? "Ann" : undefined);
+      }
+      copies(which.Source, which.Target, options);
+    });
+  }
+
+  it("do not follow writes of the definition in another table", async () => {
+    const { db } = await open();
+    const Other = Employee.in("Other");
+    await db.createTables(Other);
+    await db.open(Other).insert({ ...ann, fullName: "Elsewhere" });
+    assert.equal(await nameIn(db, near), "Ann");
+  });
+
   it("are kept, cleared, or prevent the deletion when their source is deleted, as declared", async () => {
     for (const which of [near, far]) {
       const remove = async (onDelete: "keep" | "clear" | "reject") => {
         const { db } = await open();
-        const heads = db.open(copies(Employee, which.Target, { ...options, onDelete }));
+        const heads = db.open(copies(which.Source, which.Target, { ...options, onDelete }));
         const removed = await heads.deleteSource({ dept: "Sales", id: 1 }).catch((error) => {
           assert.ok(isTableError(error, "validation-failed"));
           return "refused";

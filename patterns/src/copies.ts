@@ -18,7 +18,14 @@ import {
 import { refused, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
-import type { AnyEntity, Indexes, Snapshot } from "./model/follower.ts";
+import type {
+  AnyEntity,
+  Change,
+  Contribution,
+  Follower,
+  Indexes,
+  Snapshot,
+} from "./model/follower.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { mergeNothing, printKey } from "./ports/mutation.ts";
 import type { EntityKey } from "./ports/tables.ts";
@@ -74,10 +81,46 @@ export function copies<
   if (issues.length > 0) throw refused("invalid-definition", "The set of copies", issues);
   // Rows are decoded by the definitions that the option types were inferred from.
   const untyped = options as unknown as UntypedOptions;
-  return openable(
-    [...source.tables, ...target.tables],
-    (session) => new OpenCopies(session, source, target, untyped),
+  const name = `copies ${source.name} ${target.name} ${Object.keys(options.copy)}`;
+  const own = { source: without(source, name), target: without(target, name) };
+  const open = (session: Session) => new OpenCopies(session, own.source, own.target, untyped);
+  source.addFollower(
+    name,
+    followerOf(source, (session, change) => open(session).afterSource(change)),
   );
+  target.addFollower(
+    name,
+    followerOf(target, (session, change) => open(session).afterTarget(change)),
+  );
+  return openable([...source.tables, ...target.tables], open);
+}
+
+/** Other writes of the definition are followed after their commit. */
+function followerOf(
+  definition: AnyEntity,
+  follow: (session: Session, change: Change) => Promise<Contribution>,
+): Follower {
+  return {
+    problems: () => [],
+    tables: [],
+    follow: ({ session, entity }) => ({
+      // The definition in another table is another entity.
+      prepare: async (change) => (entity === definition ? follow(session, change) : {}),
+    }),
+  };
+}
+
+/** The definition as the writes of `Copies` see it: they follow themselves. It notices later followers, too. */
+function without(entity: AnyEntity, own: string): AnyEntity {
+  return {
+    name: entity.name,
+    table: entity.table,
+    rows: entity.rows,
+    indexes: entity.indexes,
+    get followers() {
+      return Object.fromEntries(Object.entries(entity.followers).filter(([name]) => name !== own));
+    },
+  };
 }
 
 interface UntypedOptions {
@@ -139,10 +182,7 @@ class OpenCopies {
           before.row,
           all.filter((target) => !far.includes(target)),
         );
-        if (onDelete === "reject" && pointing.length > 0) {
-          const message = `${pointing[0]!.stored.rowKey} still points to it`;
-          throw validationFailed(before.stored.rowKey, "onDelete", message);
-        }
+        if (onDelete === "reject") assertNone(pointing, before.stored.rowKey);
         for (const target of pointing) steps.push(await this.#step(target, undefined));
       }
       await commitSteps(steps);
@@ -150,6 +190,32 @@ class OpenCopies {
     });
     for (const target of far) await this.#follow(target, (row) => this.#pointsTo(row, key));
     return found;
+  }
+
+  /** What another write of a source has to do after its commit. @throws validation-failed if it must not delete it. */
+  async afterSource({ before, after }: Change): Promise<Contribution> {
+    const { copy, onDelete = "keep", targets } = this.#options;
+    const source = after ?? before?.row;
+    if (!source || (!after && onDelete === "keep")) return {};
+    const isCopied = (from: string) => !this.#isSame(this.#source, from, before?.row, after);
+    if (before && after && !Object.values(copy).some(isCopied)) return {};
+    const all = targets(source);
+    if (!after && onDelete === "reject") await this.#assertUnused(source, all);
+    return {
+      committed: async () => {
+        for (const key of all) await this.#follow(key, (row) => this.#pointsTo(row, source));
+      },
+    };
+  }
+
+  /** The same for another write of a target: the copies, and what they are copies of, may have changed. */
+  async afterTarget({ before, after }: Change): Promise<Contribution> {
+    if (!after) return {};
+    const isChanged = (name: string) => !this.#isSame(this.#target, name, before?.row, after);
+    const [old, via] = [before && this.#options.via(before.row), this.#options.via(after)];
+    const isKept = (old && printKey(this.#keyOf(old))) === (via && printKey(this.#keyOf(via)));
+    if (isKept && !Object.keys(this.#options.copy).some(isChanged)) return {};
+    return { committed: async () => void (await this.#follow(after, () => via !== undefined)) };
   }
 
   sync(key: Row): Promise<boolean> {
@@ -167,11 +233,8 @@ class OpenCopies {
       if (!before) return false;
       const source = await this.#sourceOf(before.row);
       const next = this.#filled(before.row, source);
-      const { fields } = this.#target.entity.rows;
-      const stored = (row: Row, name: string) =>
-        row[name] === undefined ? undefined : fields[name]!.encode(row[name]).value;
       const copied = Object.keys(this.#options.copy);
-      const isRight = copied.every((name) => stored(before.row, name) === stored(next, name));
+      const isRight = copied.every((name) => this.#isSame(this.#target, name, before.row, next));
       if (isRight && !mayHaveChanged(before.row)) return false;
       await commitSteps([await updateStep(this.#target, before, next, "update")]);
       return !isRight;
@@ -212,6 +275,18 @@ class OpenCopies {
     );
   }
 
+  async #assertUnused(source: Row, all: readonly Row[]): Promise<void> {
+    assertNone(await this.#pointingTo(source, all), this.#keyOf(source).rowKey);
+  }
+
+  /** Whether a field is stored alike in both. */
+  #isSame({ entity }: OpenEntity, name: string, a: Row | undefined, b: Row | undefined): boolean {
+    const [one, other] = [a?.[name] ?? undefined, b?.[name] ?? undefined].map(
+      (value) => value !== undefined && entity.rows.fields[name]!.encode(value).value,
+    );
+    return one === other;
+  }
+
   #pointsTo(target: Row, source: Row): boolean {
     const via = this.#options.via(target);
     return via !== undefined && printKey(this.#keyOf(via)) === printKey(this.#keyOf(source));
@@ -250,6 +325,12 @@ class OpenCopies {
   #uncontended<Result>(attempt: () => Promise<Result>): Promise<Result> {
     return retryWhileStale(this.#session, {}, attempt);
   }
+}
+
+/** @throws validation-failed when a target points to the source. */
+function assertNone([first]: readonly Snapshot[], source: string): void {
+  if (!first) return;
+  throw validationFailed(source, "onDelete", `${first.stored.rowKey} still points to it`);
 }
 
 /** Makes the target's transaction fail unless its source is the version that was read. */

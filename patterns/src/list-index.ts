@@ -18,7 +18,7 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/follower.ts";
-import type { KeyEquality } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality } from "./model/key-query.ts";
 import { STRING_LENGTH_MAX, text } from "./ports/edm.ts";
 import { deleteOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, Page, StoredEntity } from "./ports/tables.ts";
@@ -28,14 +28,14 @@ import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
-export interface ListOptions<R extends KeyDeclaration> {
+export interface ListOptions<R extends KeyDeclaration, E extends string = string> {
   /** The list's row key: a literal of its own, then the value its members share. */
   readonly row: R;
   /** The property that holds the members, such as `EmployeeIDs`. */
   readonly property: string;
   /** Pure. Entities for which it returns false are in no list. */
   readonly when?: (entity: Row) => boolean;
-  readonly each?: Each;
+  readonly each?: Each<E>;
   /**
    * Whether a list that outgrows its row continues in further rows or, the default, refuses its next member: a
    * list as large as that should be a sibling index.
@@ -47,7 +47,8 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly rowsMax?: number;
 }
 
-interface ListKind<R extends KeyDeclaration> extends IndexKind {
+interface ListKind<R extends KeyDeclaration, Names extends string> extends IndexKind {
+  readonly fields: Names;
   readonly api: ListApi<this["entity"], KeyEquality<this["partition"]> & KeyEquality<R>>;
 }
 
@@ -69,11 +70,15 @@ const ROWS_MAX = 16;
  * same transaction. For small sets that are read far more often than they change; a sibling index has no
  * limits.
  */
-export function listIndex<const R extends KeyDeclaration>(options: ListOptions<R>): ListIndex<R> {
+export function listIndex<const R extends KeyDeclaration, const E extends string = never>(
+  options: ListOptions<R, E>,
+): ListIndex<R, FieldNames<R, E>> {
   return new ListIndex(options);
 }
 
-export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
+export class ListIndex<R extends KeyDeclaration, Names extends string = string> extends Index<
+  ListKind<R, Names>
+> {
   declare readonly options: ListOptions<R>;
 
   constructor(options: ListOptions<R>) {

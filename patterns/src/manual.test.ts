@@ -22,6 +22,14 @@ describe("the pages of the manual", () => {
     );
   });
 
+  it("begin the row keys of entities with a literal, as they advise", () => {
+    const found = names.filter((name) => /key: \{[^}]*?row: \[k\.(?!lit\()/.test(exampleOf(name)));
+    assert.deepEqual(
+      found.filter((name) => !WITHOUT_LITERAL.includes(name)),
+      [],
+    );
+  });
+
   it("are in the list of patterns", () => {
     const list = pageOf("README");
     assert.deepEqual(
@@ -30,6 +38,9 @@ describe("the pages of the manual", () => {
     );
   });
 });
+
+/** A rotation's row key begins with the time; the page of keys shows keys. */
+const WITHOUT_LITERAL = ["rotation", "keys"];
 
 /** Outside the package, so that an example imports what readers import. */
 const build = join(root, ".build");

@@ -7,7 +7,7 @@ import { BASE_PARTITION_KEY, BASE_ROW_KEY, entryProblems, hasKey } from "./model
 import { segmentsOf } from "./model/entry-options.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
-import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality, RowQuery } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
@@ -25,7 +25,13 @@ export interface RemoteRead {
   readonly consistency?: "verify" | "eventual";
 }
 
-interface RemoteKind<P extends KeyDeclaration, R extends KeyDeclaration, Unique> extends IndexKind {
+interface RemoteKind<
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  Unique,
+  Names extends string,
+> extends IndexKind {
+  readonly fields: Names;
   readonly api: RemoteRange<this["entity"], P, R> &
     (Unique extends true ? RemoteGet<this["entity"], P, R> : unknown);
 }
@@ -43,7 +49,10 @@ export function remoteIndex<
   const P extends KeyDeclaration,
   const R extends KeyDeclaration,
   const Unique extends boolean = false,
->(options: RemoteOptions<P, R, Unique>): RemoteIndex<P, R, Unique> {
+  const E extends string = never,
+>(
+  options: RemoteOptions<P, R, Unique, E>,
+): RemoteIndex<P, R, Unique, FieldNames<P, E> | FieldNames<R, E>> {
   return new RemoteIndex(options);
 }
 
@@ -54,7 +63,8 @@ export class RemoteIndex<
   P extends KeyDeclaration,
   R extends KeyDeclaration,
   Unique extends boolean,
-> extends Index<RemoteKind<P, R, Unique>> {
+  Names extends string = string,
+> extends Index<RemoteKind<P, R, Unique, Names>> {
   declare readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
   readonly timing: Timing;
   override readonly queues: readonly string[];

@@ -15,7 +15,7 @@ import { REPAIR_QUEUE } from "./messages/repair-order.ts";
 import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
-import type { KeyEquality } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import { type Properties, STRING_LENGTH_MAX, text } from "./ports/edm.ts";
 import type { Filter } from "./ports/filter.ts";
@@ -26,8 +26,11 @@ import { commitIfCurrent } from "./store/commit-if-current.ts";
 import type { Session } from "./store/session.ts";
 import { tokenBehind, tokensAfter, tokensOf } from "./store/write-token.ts";
 
-export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
-  extends QueuedListOptions {
+export interface RemoteListOptions<
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  E extends string = string,
+> extends QueuedListOptions<E> {
   /** Default: the entity's own table; its keys must then begin with another literal. */
   readonly table?: string;
   readonly partition: P;
@@ -38,7 +41,9 @@ export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclar
   readonly lengthMax?: number;
 }
 
-interface RemoteListKind<P extends KeyDeclaration, R extends KeyDeclaration> extends IndexKind {
+interface RemoteListKind<P extends KeyDeclaration, R extends KeyDeclaration, Names extends string>
+  extends IndexKind {
+  readonly fields: Names;
   readonly api: QueuedListApi<this["entity"], KeyEquality<P> & KeyEquality<R>>;
 }
 
@@ -46,15 +51,19 @@ interface RemoteListKind<P extends KeyDeclaration, R extends KeyDeclaration> ext
  * One list for each value, with the keys of the entities that have it, whatever their partition or table;
  * maintained by a worker. A list that outgrows a row continues in further rows.
  */
-export function remoteList<const P extends KeyDeclaration, const R extends KeyDeclaration>(
-  options: RemoteListOptions<P, R>,
-): RemoteList<P, R> {
+export function remoteList<
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+  const E extends string = never,
+>(options: RemoteListOptions<P, R, E>): RemoteList<P, R, FieldNames<P, E> | FieldNames<R, E>> {
   return new RemoteList(options);
 }
 
-export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> extends Index<
-  RemoteListKind<P, R>
-> {
+export class RemoteList<
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  Names extends string = string,
+> extends Index<RemoteListKind<P, R, Names>> {
   declare readonly options: RemoteListOptions<P, R>;
   override readonly queues: readonly string[];
 

@@ -10,7 +10,7 @@ import { project, selected } from "./model/entity-rows.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY } from "./model/entry.ts";
 import type { AnyEntity, FollowerContext } from "./model/follower.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/follower.ts";
-import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality, RowQuery } from "./model/key-query.ts";
 import type { Query } from "./query/query.ts";
 import { type QuerySource, queryRun } from "./query/query-run.ts";
 
@@ -26,6 +26,7 @@ export interface ServerOptions<P extends Optional, R extends KeyDeclaration> {
 }
 
 interface ServerKind<P extends Optional, R extends KeyDeclaration> extends IndexKind {
+  readonly fields: FieldNames<P> | FieldNames<R>;
   readonly api: ServerRange<this["entity"], P extends undefined ? this["partition"] : P, R>;
 }
 

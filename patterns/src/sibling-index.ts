@@ -24,7 +24,7 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/follower.ts";
-import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import type { FieldNames, KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
@@ -33,15 +33,19 @@ import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts"
 import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
-export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean>
-  extends EntryOptions {
+export interface SiblingOptions<
+  R extends KeyDeclaration,
+  Unique extends boolean,
+  E extends string = string,
+> extends EntryOptions<E> {
   /** The entry's row key. It begins with its own literal and, unless it is unique, includes the base's row key. */
   readonly row: R;
   /** At most one entity of a partition has the value. */
   readonly unique?: Unique;
 }
 
-interface SiblingKind<R extends KeyDeclaration, Unique> extends IndexKind {
+interface SiblingKind<R extends KeyDeclaration, Unique, Names extends string> extends IndexKind {
+  readonly fields: Names;
   readonly api: SiblingRange<this["entity"], this["partition"], R> &
     (Unique extends true ? SiblingGet<this["entity"], this["partition"], R> : unknown);
 }
@@ -56,9 +60,11 @@ interface SiblingGet<T, P, R extends KeyDeclaration> {
 }
 
 /** Declares an index whose entries are stored in the partition of their entity, and written with it. */
-export function siblingIndex<const R extends KeyDeclaration, const Unique extends boolean = false>(
-  options: SiblingOptions<R, Unique>,
-): SiblingIndex<R, Unique> {
+export function siblingIndex<
+  const R extends KeyDeclaration,
+  const Unique extends boolean = false,
+  const E extends string = never,
+>(options: SiblingOptions<R, Unique, E>): SiblingIndex<R, Unique, FieldNames<R, E>> {
   return new SiblingIndex(options);
 }
 
@@ -69,9 +75,11 @@ const ROUNDS_MAX = 5;
  * Entries in the base's own partition, written with it in one transaction: they are never missing, surplus or
  * stale.
  */
-export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> extends Index<
-  SiblingKind<R, Unique>
-> {
+export class SiblingIndex<
+  R extends KeyDeclaration,
+  Unique extends boolean,
+  Names extends string = string,
+> extends Index<SiblingKind<R, Unique, Names>> {
   declare readonly options: SiblingOptions<R, Unique>;
 
   constructor(options: SiblingOptions<R, Unique>) {

@@ -1,5 +1,10 @@
 // Compiled by `declarations.test.ts`: a line after `// error: …` must be refused with that text, no other line may be.
+import { blobList } from "../src/blob-list.ts";
 import { connect, entity, f, k } from "../src/index.ts";
+import { listIndex } from "../src/list-index.ts";
+import { remoteIndex } from "../src/remote-index.ts";
+import { remoteList } from "../src/remote-list.ts";
+import { serverIndex } from "../src/server-index.ts";
 import { siblingIndex } from "../src/sibling-index.ts";
 import { memory } from "../src/testing.ts";
 
@@ -82,12 +87,16 @@ export async function accepted() {
 }
 
 export async function refused() {
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: 'table-scan', because: '…' }
   await emp.scan().all();
   const filtered = emp.range({ dept: "Sales" }).where((x) => x.age.gt(40));
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: 'partition-scan', because: '…' }
   await filtered.all();
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: 'partition-scan', because: '…' }
+  await filtered.page(undefined);
+  // error: is not assignable
+  await filtered.first("Add an index", "why");
+  // error: Add an index, or pass { allow: 'table-scan', because: '…' }
   emp.scan().stream();
   // error: Property 'dept' is missing
   emp.range({ id: 3 });
@@ -126,3 +135,30 @@ entity("X", { version: 1, fields, key: { partition: [k.str("zzz")], row: [k.str(
 entity("X", { version: 1, fields, key: { partition: [k.str("a")], row: [k.str("b")] } });
 // error: Property 'version' is missing
 entity("X", { fields, key: { partition: [k.str("a")], row: [k.uint("b", 2)] } });
+const at = { version: 1, fields, key: { partition: [k.str("a")], row: [k.uint("b", 2)] } } as const;
+const near = siblingIndex({ row: [k.lit("c"), k.str("c")], unique: true });
+// error: A field of an index is not declared
+entity("X", { ...at, indexes: { near } });
+const each = siblingIndex({
+  row: [k.lit("t"), k.str("tag")],
+  unique: true,
+  each: { tag: () => [] },
+});
+entity("X", { ...at, indexes: { each } });
+const far = remoteIndex({
+  table: "Far",
+  partition: [k.hash("c", 8)],
+  row: [k.str("a"), k.uint("b", 2)],
+});
+// error: undeclared: "c"
+entity("X", { ...at, indexes: { each, far } });
+const row = [k.lit("d"), k.str("d")] as const;
+// error: undeclared: "d"
+entity("X", { ...at, indexes: { list: listIndex({ row, property: "Ids" }) } });
+// error: undeclared: "d"
+entity("X", { ...at, indexes: { all: blobList({ container: "lists", name: row }) } });
+const lists = remoteList({ table: "Lists", partition: [k.str("e")], row, property: "Keys" });
+// error: A field of an index is not declared
+entity("X", { ...at, indexes: { lists } });
+// error: undeclared: "d"
+entity("X", { ...at, indexes: { kept: serverIndex({ table: "Kept", row }) } });

@@ -21,7 +21,7 @@ export async function refused() {
   // error: 'empID' does not exist
   await log.tail({ empID: "1" }, 10);
   const large = log.all({ empId: "1" }).where((c) => c.amount.gt(3));
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: '
   await large.all();
   // error: not assignable to type '"filedAt"'
   logTail("X", { fields, stream: [k.str("empId")], at: "amount" });

@@ -72,7 +72,7 @@ export async function accepted() {
 export async function refused() {
   // error: 'id' does not exist
   staff.range({ id: 1 });
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: '
   await staff.scan().all();
   // error: Property 'dept' is missing
   few.range({ id: 1 });

@@ -42,7 +42,7 @@ export async function refused() {
   await rows.insert({ shop: "north", id: 1, total: 5 });
   // error: Property 'total' is missing
   rows.range({ shop: "north" });
-  // error: this_query_scans__add_an_index_or_pass_allow_and_because
+  // error: Add an index, or pass { allow: '
   await rows.scan().all();
   // error: 'Repository
   await rebuildView(db, ByTotal, db.open(Orders));

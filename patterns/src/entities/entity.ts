@@ -3,7 +3,7 @@ import type { KeyDeclaration } from "../keys/key.ts";
 import { keyProblems, namedTwice } from "../keys/key-shape.ts";
 import { declaredIndex } from "../model/declared-index.ts";
 import { EntityRows, type Fields, type RowsDeclaration } from "../model/entity-rows.ts";
-import type { AnyEntity, Follower, Indexes } from "../model/follower.ts";
+import type { AnyEntity, CheckedIndexes, Follower, Indexes } from "../model/follower.ts";
 import type { CheckedKey } from "../model/key-query.ts";
 import type { Openable } from "../model/openable.ts";
 import { assertTable, tableProblems } from "../model/storage-name.ts";
@@ -32,7 +32,7 @@ export interface EntityDeclaration<
   };
   /** Default: the entity's name. Several definitions may share a table. */
   readonly table?: string;
-  readonly indexes?: I;
+  readonly indexes?: I & CheckedIndexes<I, Infer<F>>;
   /** Whatever else must change with the entity. */
   readonly followers?: Readonly<Record<string, Follower>>;
 }
@@ -63,7 +63,12 @@ export class EntityDefinition<
     this.table = table;
     this.rows = rows;
     this.indexes = indexes;
-    this.followers = followers;
+    this.followers = { ...followers };
+  }
+
+  /** Adds a follower to what is opened from now on. One of the same name is replaced. */
+  addFollower(name: string, follower: Follower): void {
+    Object.assign(this.followers, { [name]: follower });
   }
 
   /** For the compiler only: `type Employee = typeof Employee.infer`. */

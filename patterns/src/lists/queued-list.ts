@@ -25,11 +25,11 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
 
 /** The options of lists that are outside their members' partition. */
-export interface QueuedListOptions {
+export interface QueuedListOptions<E extends string = string> {
   /** Pure. Entities for which it returns false are in no list. */
   readonly when?: (entity: Row) => boolean;
   /** An entity is in the list of each value; see the index tables. */
-  readonly each?: Each;
+  readonly each?: Each<E>;
   /** The queue in which the worker receives changes. Default: "index-repairs". */
   readonly queue?: string;
 }

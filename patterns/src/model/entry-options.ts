@@ -5,8 +5,8 @@ import type { Row } from "./entity-rows.ts";
 /** What an entry copies from its base: everything, only the key, or the named fields. */
 export type Copy = "full" | "keys" | readonly string[];
 
-/** The options that all index kinds share. */
-export interface EntryOptions {
+/** The options that all index kinds share. `E` names the segments that `each` computes. */
+export interface EntryOptions<E extends string = string> {
   /** Default: "full", so that a read by the index need not read the base. */
   readonly copy?: Copy;
   /**
@@ -14,7 +14,7 @@ export interface EntryOptions {
    * entity.
    */
   readonly when?: Of<boolean>;
-  readonly each?: Each;
+  readonly each?: Each<E>;
 }
 
 /**
@@ -22,7 +22,9 @@ export interface EntryOptions {
  * entity has an entry for every value (for every combination, if there are several segments), and none without
  * a value. Pure.
  */
-export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
+export type Each<E extends string = string> = {
+  readonly [Name in E]: Of<readonly unknown[] | undefined>;
+};
 
 /** A function of an entity. Taken from a method type, so that its parameter may have the entity's own type. */
 type Of<Result> = { compute(entity: Row): Result }["compute"];

@@ -92,6 +92,8 @@ export interface IndexKind {
   readonly entity: unknown;
   /** The declaration of the entity's partition key. */
   readonly partition: unknown;
+  /** The names of the fields that its keys need. */
+  readonly fields: string;
   /** The API under `repository.by.<name>`. */
   readonly api: unknown;
 }
@@ -204,6 +206,19 @@ export function keeperIn(
 export type Reconciled = "done" | "later" | "duplicate";
 
 export type Indexes = Readonly<Record<string, Index>>;
+
+/** Resolves to unknown for indexes over fields that the entity has, or whose fields the compiler does not know. */
+export type CheckedIndexes<I extends Indexes, T> =
+  FieldsIn<I> extends keyof T
+    ? unknown
+    : string extends FieldsIn<I>
+      ? unknown
+      : {
+          readonly ERROR: "A field of an index is not declared";
+          readonly undeclared: Exclude<FieldsIn<I>, keyof T>;
+        };
+
+type FieldsIn<I extends Indexes> = I[keyof I]["kind"]["fields"];
 
 export type IndexApi<I, T, P> =
   I extends Index<infer Kind>

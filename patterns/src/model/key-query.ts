@@ -86,4 +86,7 @@ export type CheckedKey<Key extends KeyDeclaration, T> =
         readonly needed: KeyFields<Key>;
       };
 
+/** The names of the fields that a key is made of, without those that `each` computes. */
+export type FieldNames<Key, E = never> = Exclude<SegmentsIn<PartsOf<Key>>["field"], E>;
+
 type KeyFields<Key> = { [S in SegmentsIn<PartsOf<Key>> as S["field"]]: S["type"] };

@@ -10,8 +10,22 @@ export interface Permit<P extends Plan> {
   readonly because: string;
 }
 
-/** No argument for cheap plans, one required argument for scans. The parameter's name is the error message. */
-export type Pay<P extends Plan> = P extends "point" | "range" ? [] : [permit: Permit<P>];
+declare const WHY: unique symbol;
+
+/** Nothing is of this type. It is in the type of a parameter, so that the compiler's message says why. */
+interface ThisQueryScans<Text extends string> {
+  readonly [WHY]: Text;
+}
+
+/**
+ * No argument for cheap plans, one required argument for scans. (A union of lists, because the compiler reports the
+ * types of one, where for a list alone it counts the arguments.)
+ */
+export type Pay<P extends Plan> = P extends "point" | "range"
+  ? []
+  :
+      | [permit: Permit<P>]
+      | [never, ThisQueryScans<`Add an index, or pass { allow: '${P}', because: '…' }`>];
 
 export interface Explanation {
   readonly plan: Plan;
@@ -64,20 +78,13 @@ export interface Query<T, P extends Plan> {
   /** Limits the result to this many entities, the first in key order. */
   limit(count: number): Query<T, P>;
   /** All entities, in memory at once. */
-  all(...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>): Promise<Saved<T>[]>;
+  all(...permit: Pay<P>): Promise<Saved<T>[]>;
   /** The first entity in key order. */
-  first(
-    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
-  ): Promise<Saved<T> | undefined>;
+  first(...permit: Pay<P>): Promise<Saved<T> | undefined>;
   /** Yields the entities one by one, with one page in memory. */
-  stream(
-    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
-  ): AsyncIterable<Saved<T>>;
+  stream(...permit: Pay<P>): AsyncIterable<Saved<T>>;
   /** One page of at most `limit` entities (default: 1,000), starting at the cursor of the previous page. */
-  page(
-    cursor: string | undefined,
-    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
-  ): Promise<QueryPage<Saved<T>>>;
+  page(cursor: string | undefined, ...permit: Pay<P>): Promise<QueryPage<Saved<T>>>;
 
   /** What the query would cost. Sends no request. */
   explain(): Explanation;

@@ -12,7 +12,8 @@ export interface RemoteOptions<
   P extends KeyDeclaration,
   R extends KeyDeclaration,
   Unique extends boolean,
-> extends EntryOptions {
+  E extends string = string,
+> extends EntryOptions<E> {
   /** Default: the entity's own table, whose keys must then begin with another literal. */
   readonly table?: string;
   readonly partition: P;
