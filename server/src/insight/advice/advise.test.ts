@@ -469,6 +469,18 @@ describe("Advice", () => {
     assert.deepEqual(play("*"), ["read-before-write"]);
   });
 
+  it("does not report reads before inserts alone, as of a view that is being filled", () => {
+    const traffic = record();
+    for (let i = 0; i < 20; i++) {
+      const [partitionKey, rowKey] = ["p", `r${i}`];
+      traffic.query("", { read: 0, returned: 0 }, { partitionKey, rowKey });
+      traffic.query("", { read: 1, returned: 1, table: "Source" }, { partitionKey, rowKey });
+      traffic.write("p", [["insert", rowKey, undefined]]);
+      traffic.tick(200);
+    }
+    assert.deepEqual(traffic.rules(), []);
+  });
+
   it("suggests a projection if the list contained the entities, and a copy if it listed an index", () => {
     for (const [projected, rowKeys, advice] of [
       [true, ["a_1", "a_2", "a_3"], /^Add every property you show to the \$select/],

@@ -112,11 +112,11 @@ class WritesAfterReads {
   example = "";
 
   /**
-   * A client that updates with the ETag it read, and inserts what it did not find, reads for the sake of the
-   * update.
+   * A client that inserts what it did not find reads for the sake of its updates, with the ETag it read; as long as
+   * it has updated nothing, we cannot know how it does. The insert itself is refused where another client was faster.
    */
   get areForUpdates(): boolean {
-    return this.exactAfter > 0;
+    return this.exactAfter > 0 || this.updatesAfter === 0;
   }
 
   /** By kind of write: how many there were, and how many of them came after a read. Each is judged alone. */
