@@ -13,7 +13,6 @@ import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import { KeyShape } from "./keys/key-shape.ts";
-import { beginAlike } from "./keys/text.ts";
 import { encodeIsoDate } from "./keys/time.ts";
 import { slices } from "./long-text.ts";
 import {
@@ -98,8 +97,7 @@ export function inboxIn<
   R extends KeyDeclaration,
   I extends Indexes,
 >(definition: EntityDefinition<string, F, P, R, I>): Openable<TransactionInbox<KeyEquality<P>>> {
-  const { prefix } = definition.rows.row;
-  if (beginAlike(prefix, PREFIX)) {
+  if (definition.rows.row.mayBeginWith(PREFIX)) {
     const message = "must begin with a literal other than inbox";
     throw definitionRefused(definition.name, "row key", message);
   }

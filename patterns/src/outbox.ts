@@ -1,6 +1,5 @@
 import { assertBetween, definitionRefused, validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
-import { beginAlike } from "./keys/text.ts";
 import { textOf } from "./messages/large-message.ts";
 import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
@@ -83,10 +82,9 @@ class Outbox implements Follower {
   }
 
   problems({ rows }: AnyEntity): string[] {
-    const { prefix } = rows.row;
     return [
       ...nameProblems({ queue: this.#options.queue }),
-      ...(beginAlike(prefix, PREFIX)
+      ...(rows.row.mayBeginWith(PREFIX)
         ? ["needs a row key that begins with a literal other than outbox"]
         : []),
     ];

@@ -48,6 +48,33 @@ async function open() {
 }
 
 describe("a sibling index", () => {
+  it("needs no literal in front of a number, which no key that begins with a letter can equal", async () => {
+    const email = (literal: string) =>
+      siblingIndex({ row: [k.lit(literal), k.str("email")], unique: true });
+    const fields = { dept: f.string(), id: f.int32(), email: f.string() };
+    const partition = [k.str("dept")] as const;
+    const numbered = { version: 1, fields, key: { partition, row: [k.uint("id", 6)] } } as const;
+    const Numbered = entity("Numbered", { ...numbered, indexes: { email: email("email") } });
+    const db = connect(memory());
+    await db.createTables(Numbered);
+    const all = db.open(Numbered);
+    for (const id of [152, 999_999]) await all.insert({ dept: "Sales", id, email: `e${id}` });
+    assert.equal((await all.by.email.get({ dept: "Sales", email: "e152" }))?.id, 152);
+    const found = await all.range({ dept: "Sales" }).all();
+    assert.deepEqual(
+      found.map(({ id }) => id),
+      [152, 999_999],
+    );
+    const refused = (declare: () => unknown) =>
+      assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
+    refused(() => entity("Numbered", { ...numbered, indexes: { email: email("0e") } }));
+    const row = [k.str("email")] as const;
+    const named = { version: 1, fields, key: { partition, row } } as const;
+    refused(() => entity("Named", { ...named, indexes: { email: email("email") } }));
+    const bare = siblingIndex({ row: [k.uint("id", 6)], unique: true });
+    refused(() => entity("Numbered", { ...numbered, indexes: { bare } }));
+  });
+
   it("stores entries next to the entity, under the documented keys", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 61 });

@@ -1,7 +1,7 @@
 import { reasonOf, validationFailed } from "../errors.ts";
 import { type KeyDeclaration, type KeyPart, type LaidOut, type Layout, Segment } from "./key.ts";
 import { type KeyRange, within } from "./key-range.ts";
-import { decodeText, endOf, endOfPrefix, type TextPlace } from "./text.ts";
+import { beginAlike, decodeText, endOf, endOfPrefix, type TextPlace } from "./text.ts";
 
 export type KeyValues = Readonly<Record<string, unknown>>;
 
@@ -87,6 +87,13 @@ export class KeyShape {
       prefix += part.literal + (i < this.parts.length - 1 ? this.separator : "");
     }
     return prefix;
+  }
+
+  /** Whether some key of this shape may begin with `prefix`, or be the begin of it. */
+  mayBeginWith(prefix: string): boolean {
+    const [first] = this.parts;
+    const isDecimal = first instanceof Segment && first.options.isDecimal;
+    return isDecimal && prefix !== "" ? /^\d/.test(prefix) : beginAlike(this.prefix, prefix);
   }
 
   /** @throws validation-failed when a segment has no value or cannot hold it. */

@@ -16,6 +16,7 @@ export type SegmentForm = "fixed" | "text" | "hashed";
 
 export interface SegmentOptions<Value> {
   readonly descending?: boolean;
+  readonly isDecimal?: true;
   /** The field can be read back from the key, so it is not stored again as a property. */
   readonly lossless?: boolean;
   /** Spellings that differ only in case, or in how Unicode composes letters, are one value. */

@@ -6,6 +6,8 @@ const ALL_BITS = (1n << 64n) - 1n;
 /** How values of one type are written in a key, all with the same width. */
 export interface FixedCodec<Value> {
   readonly descending?: boolean;
+  /** Its texts are decimal digits. */
+  readonly isDecimal?: true;
   encode(value: Value): string;
   decode(text: string): Value;
 }
@@ -13,6 +15,7 @@ export interface FixedCodec<Value> {
 export function uint(width: number): FixedCodec<number> {
   const max = 10 ** width - 1;
   return {
+    isDecimal: true,
     encode: (value) => padded(whole(value, 0, max), width),
     decode: (text) => whole(Number(digits(text)), 0, max),
   };
@@ -22,6 +25,7 @@ export function uintDescending(width: number): FixedCodec<number> {
   const { encode, decode } = uint(width);
   return {
     descending: true,
+    isDecimal: true,
     encode: (value) => complement(encode(value)),
     decode: (text) => decode(complement(padded(digits(text), width))),
   };

@@ -61,12 +61,16 @@ export function entryProblems(
   return problems;
 }
 
-/** Without a leading literal, or when one literal begins with the other, some values may make the keys equal. */
+/**
+ * Without a leading literal, or when one literal begins with the other, some values may make the keys equal. A number
+ * in front is as good as a literal beside keys that begin with a letter.
+ */
 function mayCollide(a: Place, b: Place): boolean {
   return (
     a.table.toLowerCase() === b.table.toLowerCase() &&
     beginAlike(a.partition.prefix, b.partition.prefix) &&
-    beginAlike(a.row.prefix, b.row.prefix)
+    a.row.mayBeginWith(b.row.prefix) &&
+    b.row.mayBeginWith(a.row.prefix)
   );
 }
 
