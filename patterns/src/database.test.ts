@@ -56,6 +56,16 @@ describe("provision", () => {
     }
   });
 
+  it("may have a memory backend with the time of the system, for a program without a server", async () => {
+    const backend = memory({ clock: "real" });
+    const before = Date.now();
+    const now = backend.clock.now();
+    assert.ok(before <= now && now <= Date.now(), String(now));
+    await backend.clock.sleep(1);
+    assert.ok(Date.now() >= before + 1);
+    assert.equal(await connect(backend).tables.createTable("Town"), true);
+  });
+
   it("leaves out what the database is not connected to", async () => {
     const { tables, clock } = memory();
     await connect({ tables, clock }).provision(Person);
