@@ -57,6 +57,7 @@ describe("The playground's runner", () => {
       await settled(run);
     }
     run.crash();
+    await settled(run);
     assert.equal(run.state.value, "crashed");
     assert.match(words(run).at(-1)!, /^never sent commit to Employee: delete/);
     const [, both] = run.shown.value.verdicts;
