@@ -1,3 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { installAzurite, PROGRAMS } from "./contenders/azurite.ts";
+import { MAIN } from "./contenders/rowhouse.ts";
 import type { Bench } from "./harness/bench.ts";
 import { median } from "./harness/measurement.ts";
 import { privateMemoryMb } from "./harness/process-figures.ts";
@@ -22,8 +27,53 @@ export const coldStart: Question = {
     }
     record(bench, `${entities} entities`, starts.full);
     record(bench, "empty folder", starts.empty);
+    await compareListening(bench);
   },
 };
+
+/** What containers are waited for: three services that listen, in an empty folder. The programs start in turns. */
+async function compareListening(bench: Bench): Promise<void> {
+  installAzurite();
+  const ratios: number[] = [];
+  const ours: number[] = [];
+  for (let round = 0; round <= (bench.options.short ? 5 : 15); round++) {
+    bench.progress.show(`to the third listening line, round ${round}`);
+    const rowhouse = await millisecondsToListen(MAIN, bench.folder(`r${round}`));
+    const azurite = await millisecondsToListen(`${PROGRAMS}/azurite`, bench.folder(`a${round}`));
+    // The first round reads the programs from the disk.
+    if (round === 0) continue;
+    ours.push(rowhouse);
+    ratios.push(rowhouse / azurite);
+  }
+  bench.record({
+    name: "three services, empty folder",
+    contenders: [],
+    findings: [
+      finding("ms from the start of the process to the third listening line", median(ours)),
+      finding("of the time of azurite", median(ratios), { atMost: 0.6 }),
+    ],
+  });
+}
+
+async function millisecondsToListen(program: string, folder: string): Promise<number> {
+  const ports = ["--blobPort", "--queuePort", "--tablePort"].flatMap((flag) => [flag, "0"]);
+  const began = performance.now();
+  const child = spawn(process.execPath, [program, "--location", folder, ...ports], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const exited = once(child, "exit");
+  let lines = 0;
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (/service is successfully listening/.test(line)) lines++;
+    if (lines === 3) break;
+  }
+  const took = performance.now() - began;
+  if (lines < 3) throw new Error(`${program} did not serve.`);
+  child.stdout.resume();
+  child.kill("SIGKILL");
+  await exited;
+  return took;
+}
 
 interface Starts {
   readonly milliseconds: number[];

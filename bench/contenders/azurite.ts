@@ -7,7 +7,8 @@ import type { ServiceName } from "../load/request-writer.ts";
 export const AZURITE_VERSION = "3.37.0";
 
 const FOLDER = fileURLToPath(new URL("../.peer", import.meta.url));
-const PROGRAMS = `${FOLDER}/node_modules/.bin`;
+/** The folder with its three programs, and one that starts all three. */
+export const PROGRAMS = `${FOLDER}/node_modules/.bin`;
 
 /** The emulator, installed from npm into a folder that only the bench uses. */
 export function installAzurite(): void {

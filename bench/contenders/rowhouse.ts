@@ -3,7 +3,8 @@ import type { Cores } from "../harness/cores.ts";
 import { ServerProcess } from "../harness/server-process.ts";
 import type { ServiceName } from "../load/request-writer.ts";
 
-const MAIN = fileURLToPath(new URL("../../cli/dist/main.js", import.meta.url));
+/** The compiled command. */
+export const MAIN = fileURLToPath(new URL("../../cli/dist/main.js", import.meta.url));
 
 export interface RowhouseOptions {
   readonly service: ServiceName;

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import type { Account } from "@rowhouse/server/wire/account";
 import { type Command, Option } from "commander";
@@ -72,8 +73,15 @@ export function configOption(): Option {
     .argParser(notEmpty);
 }
 
-/** The accounts that `serve` serves with this file: those in it or else in `AZURITE_ACCOUNTS`. */
+/**
+ * The accounts that `serve` serves with this file: those in it or else in `AZURITE_ACCOUNTS`.
+ * @throws Error if there is no such file, with which `serve` does not start either
+ */
 export function accountsOf(config: string | undefined): readonly Account[] {
+  if (config !== undefined && !existsSync(config))
+    throw new Error(
+      `There is no file ${config}; rowhouse account create NAME --config ${config} creates it.`,
+    );
   const file = config === undefined ? undefined : new ConfigFile(config);
   if (file?.hasAccounts) return file.accounts;
   const accounts = parseAccounts(process.env.AZURITE_ACCOUNTS);

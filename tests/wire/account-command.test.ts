@@ -68,6 +68,13 @@ describe("rowhouse account", () => {
         /There is no account "beta"; the accounts are: alpha\./,
       );
       assert.match(await refusal(["account", "create", "beta"]), /pass --config FILE/);
+      // Without a file, the account that everybody knows would be taken for the one that was meant.
+      const missing = ["--config", join(folder, "missing.json")];
+      for (const command of [["connection-string"], ["account", "list"]])
+        assert.match(
+          await refusal([...command, ...missing]),
+          /There is no file .*missing\.json; rowhouse account create NAME/,
+        );
       assert.equal(readFileSync(file, "utf8"), before);
     }));
 });
