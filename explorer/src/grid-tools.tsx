@@ -7,13 +7,11 @@ export function GridTools({
   view,
   add,
   changeAll,
-  move,
 }: {
   view: TableView;
   /** Begins a new entity; undefined where nothing may be changed. */
   add: (() => void) | undefined;
   changeAll: () => void;
-  move: (which: "export" | "import") => void;
 }) {
   const { columns } = view;
   const shapes = columns.shapes.value;
@@ -45,14 +43,8 @@ export function GridTools({
           <button type="button" onClick={changeAll}>
             Change all…
           </button>
-          <button type="button" onClick={() => move("import")}>
-            Import…
-          </button>
         </>
       )}
-      <button type="button" onClick={() => move("export")}>
-        Export…
-      </button>
       <Jump view={view} />
       <Columns view={view} />
     </div>

@@ -98,7 +98,13 @@ export function TableScreen({ table }: { table: string }) {
   useCommand("key n", () => mayEdit && add());
   return (
     <div class="table-screen">
-      <TableHead view={view} />
+      <TableHead
+        view={view}
+        mayImport={mayEdit}
+        move={(which) => {
+          dialog.value = which;
+        }}
+      />
       <FilterBar view={view} />
       <PlanLine view={view} explains={explains} toggleExplain={toggleExplain} />
       {explains && <Explain view={view} />}
@@ -109,9 +115,6 @@ export function TableScreen({ table }: { table: string }) {
             add={mayEdit ? add : undefined}
             changeAll={() => {
               dialog.value = "bulk";
-            }}
-            move={(which) => {
-              dialog.value = which;
             }}
           />
           {refused.value && <Failure error={refused.value} />}
@@ -238,7 +241,15 @@ function MoveDialog({
   );
 }
 
-function TableHead({ view }: { view: TableView }) {
+function TableHead({
+  view,
+  mayImport,
+  move,
+}: {
+  view: TableView;
+  mayImport: boolean;
+  move: (which: "export" | "import") => void;
+}) {
   const sketch = view.sketch.value;
   return (
     <div class="page-head">
@@ -259,6 +270,15 @@ function TableHead({ view }: { view: TableView }) {
       {!sketch && view.sketchFailure.value !== "" && (
         <span class="quiet">not counted: {view.sketchFailure.value}</span>
       )}
+      <span class="space" />
+      {mayImport && (
+        <button type="button" onClick={() => move("import")}>
+          Import…
+        </button>
+      )}
+      <button type="button" onClick={() => move("export")}>
+        Export…
+      </button>
     </div>
   );
 }
