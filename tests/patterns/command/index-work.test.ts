@@ -178,21 +178,21 @@ describe("rowhouse patterns index", () => {
   });
 
   for (const verb of ["verify", "repair"] as const) {
-    it(`continues ${verb} where it was interrupted, at any page`, async () => {
+    it(`continues ${verb} where it was interrupted, at any index`, async () => {
       const folder = await mkdtemp(join(tmpdir(), "rowhouse-scrub-"));
       const resume = join(folder, "progress.json");
       try {
-        for (let pagesUntilStop = 1; pagesUntilStop <= 4; pagesUntilStop++) {
+        for (let partsUntilStop = 1; partsUntilStop <= 2; partsUntilStop++) {
           const interrupted = new AbortController();
           const work = await begin(interrupted.signal);
-          // Three pages of entities, and no entry of either index.
+          // All fit in memory at once, and there is no entry of either index.
           await insertBare(work, Array(450).fill("Redmond"));
           work.backend.clock.advance(120_000);
-          let pages = 0;
+          let parts = 0;
           const stopped = {
             ...work,
             progress: (line: string) => {
-              if (/ read, /.test(line) && ++pages === pagesUntilStop) {
+              if (/ read, /.test(line) && ++parts === partsUntilStop) {
                 interrupted.abort(new Error("Interrupted."));
               }
             },
