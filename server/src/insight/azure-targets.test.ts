@@ -3,10 +3,12 @@ import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
+import { advise } from "./advice/advise.ts";
 import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
-import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
-import { seeded } from "./test-traffic.ts";
+import { joinInsights, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
+import { random, seeded } from "./test-traffic.ts";
+import { TrafficRecorder } from "./traffic-recorder.ts";
 
 describe("The check against the cloud's targets", () => {
   it("allows 2,000 entities of a partition in a second, and refills two each millisecond", () => {
@@ -104,6 +106,44 @@ describe("The check against the cloud's targets", () => {
     });
     assert.ok(outcomes[0]!.throttledAt.length > 100);
     assert.deepEqual(outcomes[1], outcomes[0]);
+  });
+});
+
+describe("The server's report of the cloud's targets", () => {
+  it("counts what `rowhouse advise` counts over a recording of the same traffic, parallel queries included", () => {
+    let text = "";
+    let now = 1_000_000;
+    const clock = { now: () => now };
+    const targets = new AzureTargets("what-if");
+    const recorder = new TrafficRecorder(clock, (part) => (text += Buffer.from(part).toString()));
+    const insight = joinInsights([targets, recorder]);
+    const next = random(5);
+    const begun: QueryFacts[] = [];
+    for (let i = 0; i < 5_000; i++) {
+      const partitionKey = `p${next(3)}`;
+      const [end, write] = [next(10) < 5, next(10) < 2];
+      if (begun.length > 0 && (end || begun.length === 20)) {
+        const [query] = begun.splice(next(begun.length), 1);
+        insight.queried(query!, costOf(next(800)));
+      } else if (write) {
+        const mutation = { kind: "insert", rowKey: `${i}`, ifMatch: undefined } as const;
+        const base = { at: now, account: "a", table: "T", client: "::1" };
+        insight.admitWrite({ ...base, partitionKey, mutations: [mutation] });
+      } else {
+        const query = facts(`PartitionKey eq '${partitionKey}' and Age eq 1`, now);
+        insight.admitQuery(query);
+        begun.push(query);
+      }
+      now += next(60);
+    }
+    recorder.end();
+    const counts = targets.report().places.map(({ where, code, count }) => {
+      const times = `${count} ${count === 1 ? "time" : "times"}`;
+      return `The cloud would have answered ${code} ${times} for ${where}`;
+    });
+    assert.ok(counts.length >= 3, `${counts}`);
+    const advised = advise(text.split("\n")).findings.filter(({ rule }) => rule === "over-targets");
+    assert.deepEqual(advised.map(({ title }) => title).sort(), counts.sort());
   });
 });
 

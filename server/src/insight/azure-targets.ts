@@ -80,8 +80,10 @@ interface Allowance {
  * a transaction. A request is refused while its account or its partition is in debt; a refused request counts
  * nothing. A query's cost is known only afterwards, so the first one over the target is still served.
  *
- * `what-if` judges the same but refuses nothing: on the same traffic, both modes name the same requests. A
- * query of several partitions counts only for the account. The cloud's behavior is published as targets, not
+ * `what-if` judges the same but refuses nothing. It judges a query at its end, in the order of a recording, so that
+ * `rowhouse advise` counts the same; `enforce` has to do it at the beginning, when parallel queries are not charged
+ * yet. One after the other, both modes name the same requests. A query of several partitions counts only for the
+ * account. The cloud's behavior is published as targets, not
  * as a rule; this is the plain reading of them.
  */
 export class AzureTargets implements Insight {
@@ -97,8 +99,6 @@ export class AzureTargets implements Insight {
   };
   /** In the order in which throttling began. */
   readonly #throttledPlaces: Throttled[] = [];
-  /** Queries in flight that would have been refused if targets were enforced. */
-  readonly #spared = new WeakSet<QueryPosition>();
   #requests = 0;
   #entities = 0;
   #throttled = 0;
@@ -115,12 +115,14 @@ export class AzureTargets implements Insight {
   }
 
   admitQuery(query: QueryPosition): void {
-    if (this.#refuses(query.at, query.account, partitionNameOf(query))) this.#spared.add(query);
+    if (this.#mode === "enforce") this.#refuses(query.at, query.account, partitionNameOf(query));
   }
 
   queried(query: QueryPosition, { entitiesRead }: Pick<QueryCost, "entitiesRead">): void {
-    if (this.#throttled > 0 && this.#spared.has(query)) return;
-    this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
+    const { at, account } = query;
+    const partition = partitionNameOf(query);
+    if (this.#mode === "what-if" && this.#refuses(at, account, partition)) return;
+    this.#charge(at, account, partition, countedEntities(entitiesRead));
   }
 
   admitWrite({ at, account, table, partitionKey, mutations }: WritePosition): void {
