@@ -4,7 +4,9 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { BearerVerifier } from "@rowhouse/server/auth/bearer";
+import { HttpServer } from "@rowhouse/server/http/http-server";
 import { STALLED_MS_MAX } from "@rowhouse/server/http/lane-limits";
+import { OpenConnections } from "@rowhouse/server/http/open-connections";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
@@ -16,6 +18,8 @@ import { until } from "./turns.ts";
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+const GET = (target: string) => `GET ${target} HTTP/1.1\r\nHost: h\r\n\r\n`;
 
 describe("Over TLS", () => {
   const certificate = selfSignedCertificate(new Date());
@@ -56,6 +60,42 @@ describe("Over TLS", () => {
     assert.equal(answer.header("location"), `${target.url}/People(PartitionKey='p',RowKey='r')`);
     const read = await wire.send("GET", "/People(PartitionKey='p',RowKey='r')");
     assert.match(read.text, /"odata\.metadata":"https:/);
+  });
+
+  it("a new connection takes the place of an idle one, never of one whose request is in work", async () => {
+    const open = new OpenConnections({ max: 2 });
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    let inWork = 0;
+    const crowded = await HttpServer.listen(
+      { host: "127.0.0.1", port: 0, lane: "fast", tls: certificate, open, onError: () => {} },
+      async ({ target }) => {
+        if (target === "/work") {
+          inWork++;
+          await finished;
+        }
+        return { status: 200, headers: [], body: target };
+      },
+    );
+    const connect = () => HttpConnection.open(new URL(crowded.url), certificate.cert);
+    const working = await connect();
+    working.write(GET("/work"));
+    await until(() => inWork === 1);
+    const idle = await connect();
+    idle.write(GET("/idle"));
+    assert.equal((await idle.answer()).text, "/idle");
+    const alsoWorking = await connect();
+    await assert.rejects(idle.answer(), /The connection ended/);
+    alsoWorking.write(GET("/work"));
+    await until(() => inWork === 2);
+    await assert.rejects(connect());
+    assert.deepEqual(open.counts, { closedIdle: 1, refused: 1 });
+    finish();
+    for (const connection of [working, alsoWorking]) {
+      assert.equal((await connection.answer()).text, "/work");
+      connection.destroy();
+    }
+    await crowded.close();
   });
 
   it("signatures that require HTTPS are accepted", async () => {

@@ -1,7 +1,7 @@
 /**
  * Thousands of slow clients at once against a server process of its own, next to one that is not slow:
  *
- *   npm run slow-peers -- [clients of each kind, 3000] [seconds, 40]
+ *   npm run slow-peers -- [clients of each kind, 3000] [seconds, 40] [kinds, readers,writers,halves]
  *
  * Prints the memory of the server, before, at the most, and half a minute after the slow ones have left; and the 99th
  * percentile of the other client's point queries and transactions of 400 KB, alone and among them.
@@ -14,7 +14,8 @@ import { transaction } from "./slow-peers.ts";
 import { KEY, StorageWire } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 
-const [each = 3000, seconds = 40] = process.argv.slice(2).map(Number);
+const [each = "3000", forSeconds = "40", ...kinds] = process.argv.slice(2);
+const seconds = Number(forSeconds);
 const MIB = 1 << 20;
 const { name } = DEVELOPMENT_ACCOUNT;
 
@@ -38,15 +39,16 @@ await withFolder(async (folder) => {
 
   const before = memory();
   const alone = await otherClient(10);
+  const warm = memory();
   let most = before;
   const watch = setInterval(() => (most = Math.max(most, memory())), 100);
   // In a process of their own, which the one that measures does not share.
-  const slow = fork(new URL("slow-peers.ts", import.meta.url), [table, blob, String(each)]);
+  const slow = fork(new URL("slow-peers.ts", import.meta.url), [table, blob, each, ...kinds]);
   const open = new Promise((resolve) => slow.once("message", resolve));
   await open;
   await pause(10);
   const among = await otherClient(seconds);
-  console.log(`memory: ${before} MiB before, at most ${most}`);
+  console.log(`memory: ${before} MiB before, ${warm} with the other client, at most ${most}`);
   slow.kill();
   clearInterval(watch);
   await pause(30);
@@ -64,6 +66,8 @@ await withFolder(async (folder) => {
   await server.stop();
 
   async function otherClient(forSeconds: number) {
+    // A connection of its own: the other may have been idle for too long.
+    const tables = new TableWire({ url: `${table}/${name}`, account: name, key: KEY });
     const points: number[] = [];
     const transactions: number[] = [];
     const end = Date.now() + forSeconds * 1000;
@@ -80,6 +84,7 @@ await withFolder(async (folder) => {
       transactions.push(performance.now() - then);
       if (answer.status !== 202) failed.set(answer.status, (failed.get(answer.status) ?? 0) + 1);
     }
+    tables.close();
     return {
       point: p99(points),
       transaction: p99(transactions),

@@ -6,8 +6,15 @@ import { TableWire } from "./table-wire.ts";
 
 const { name } = DEVELOPMENT_ACCOUNT;
 
-/** Opens so many slow connections of each of three kinds. */
-export function openSlowPeers(table: string, blob: string, each: number): Socket[] {
+const SLOW_KINDS = ["readers", "writers", "halves"] as const;
+
+/** Opens so many slow connections of each of three kinds, or of some of them. */
+export function openSlowPeers(
+  table: string,
+  blob: string,
+  each: number,
+  kinds: readonly string[] = SLOW_KINDS,
+): Socket[] {
   const tables = new TableWire({ url: `${table}/${name}`, account: name, key: KEY });
   const blobs = new StorageWire(blob, "application/octet-stream");
   const sockets: Socket[] = [];
@@ -32,24 +39,27 @@ export function openSlowPeers(table: string, blob: string, each: number): Socket
   ];
   for (let i = 0; i < each; i++) {
     // Readers, who read nothing.
-    open(blob, "127.0.1.1", (socket) => {
-      socket.pause();
-      socket.write(`GET /${name}/open/large HTTP/1.1\r\nHost: h\r\n\r\n`);
-    });
+    if (kinds.includes("readers"))
+      open(blob, "127.0.1.1", (socket) => {
+        socket.pause();
+        socket.write(`GET /${name}/open/large HTTP/1.1\r\nHost: h\r\n\r\n`);
+      });
     // Writers, at 200 bytes a second.
-    open(blob, "127.0.1.2", (socket) => {
-      socket.write(upload.subarray(0, headEnd));
-      let at = headEnd;
-      const timer = setInterval(() => {
-        socket.write(upload.subarray(at, at + 200));
-        at += 200;
-      }, 1000);
-      socket.on("close", () => clearInterval(timer));
-    });
+    if (kinds.includes("writers"))
+      open(blob, "127.0.1.2", (socket) => {
+        socket.write(upload.subarray(0, headEnd));
+        let at = headEnd;
+        const timer = setInterval(() => {
+          socket.write(upload.subarray(at, at + 200));
+          at += 200;
+        }, 1000);
+        socket.on("close", () => clearInterval(timer));
+      });
     // Half of a body, of a transaction or of an insertion in turn.
-    open(table, "127.0.1.3", (socket) => {
-      socket.write(i % 2 === 0 ? half : insert.subarray(0, -1));
-    });
+    if (kinds.includes("halves"))
+      open(table, "127.0.1.3", (socket) => {
+        socket.write(i % 2 === 0 ? half : insert.subarray(0, -1));
+      });
   }
   return sockets;
 }
@@ -67,8 +77,8 @@ export function transaction(i: number) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , table = "", blob = "", each = ""] = process.argv;
-  const sockets = openSlowPeers(table, blob, Number(each));
+  const [, , table = "", blob = "", each = "", kinds] = process.argv;
+  const sockets = openSlowPeers(table, blob, Number(each), kinds?.split(","));
   const waiting = setInterval(() => {
     if (sockets.some((socket) => socket.connecting)) return;
     clearInterval(waiting);

@@ -213,3 +213,90 @@ describe("The file of a content", () => {
       assert.equal(await store.verify(CONTENT), false);
     }));
 });
+
+describe("The readers of a store of files", () => {
+  const LARGE = 4 * MIB;
+  const byte = (at: number) => (at * 31 + (at >> 16)) & 0xff;
+
+  async function withContent(
+    test: TestContext,
+    run: (store: FileContentStore, bytes: Buffer) => Promise<void>,
+  ): Promise<void> {
+    const folder = mkdtempSync(join(tmpdir(), "rowhouse-contents-"));
+    test.after(() => rmSync(folder, { recursive: true }));
+    const store = await FileContentStore.open(folder);
+    const bytes = Buffer.from(Uint8Array.from({ length: LARGE }, (_, at) => byte(at)));
+    await store.write(
+      CONTENT,
+      (async function* () {
+        yield bytes;
+      })(),
+    );
+    await run(store, bytes);
+  }
+
+  it("read no more than three parts at once, in turn, and each gets its own bytes", (test) =>
+    withContent(test, async (store, bytes) => {
+      const some = await open(join(store.path, CONTENT.charAt(10), CONTENT), "r");
+      const everyFile: FileHandle = Object.getPrototypeOf(some);
+      await some.close();
+      const { read } = everyFile;
+      let [running, most] = [0, 0];
+      test.mock.method(everyFile, "read", async function (this: FileHandle, ...args: never[]) {
+        most = Math.max(most, ++running);
+        try {
+          return await Reflect.apply(read, this, args);
+        } finally {
+          running--;
+        }
+      });
+      const whole = async (start: number) => {
+        const parts: Buffer[] = [];
+        for await (const part of store.read(CONTENT, start, LARGE)) parts.push(Buffer.from(part));
+        return Buffer.concat(parts).equals(bytes.subarray(start));
+      };
+      const readers = Array.from({ length: 20 }, (_, i) => whole(i * 10_001));
+      assert.deepEqual(new Set(await Promise.all(readers)), new Set([true]));
+      assert.equal(most, 3);
+    }));
+
+  it("hold little memory when there are many, and long buffers again when they have left", (test) =>
+    withContent(test, async (store, bytes) => {
+      const begun = async (count: number) => {
+        const readers = Array.from({ length: count }, () => store.read(CONTENT, 0, LARGE));
+        const firsts = await Promise.all(readers.map((reader) => reader.next()));
+        return { readers, lengths: firsts.map(({ value }) => value?.length ?? 0) };
+      };
+      const many = await begun(300);
+      assert.equal(many.lengths[0], 4 * PIECE_BYTES);
+      assert.equal(many.lengths.at(-1), PIECE_BYTES);
+      const held = store.readingBytes;
+      assert.ok(held < 34 * MIB + 300 * PIECE_BYTES, `${held}`);
+      // One of those with little is not slower for good.
+      const late = many.readers.at(-1)!;
+      for (const reader of many.readers.slice(0, -1)) await reader.return(undefined);
+      let [at, longest] = [PIECE_BYTES, 0];
+      for await (const part of late) {
+        assert.ok(bytes.subarray(at, at + part.length).equals(part));
+        at += part.length;
+        longest = Math.max(longest, part.length);
+      }
+      assert.equal(at, LARGE);
+      assert.equal(longest, 4 * PIECE_BYTES);
+      assert.equal(store.readingBytes, 0);
+    }));
+
+  it("give their memory back when they leave early, even if a part is still being read, and when they fail", (test) =>
+    withContent(test, async (store) => {
+      for await (const part of store.read(CONTENT, 0, LARGE)) {
+        assert.equal(part.length, 4 * PIECE_BYTES);
+        break;
+      }
+      assert.equal(store.readingBytes, 0);
+      truncateSync(join(store.path, CONTENT.charAt(10), CONTENT), LARGE / 2);
+      await assert.rejects(async () => {
+        for await (const _ of store.read(CONTENT, 0, LARGE));
+      });
+      assert.equal(store.readingBytes, 0);
+    }));
+});

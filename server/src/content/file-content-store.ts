@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
 import { makeFolder } from "../engine/make-folder.ts";
-import { ownPages } from "../own-pages.ts";
 import {
   arePiecesIntact,
   FOOTER_BYTES,
@@ -12,6 +11,7 @@ import {
   PIECE_BYTES,
   PieceSums,
 } from "./content-checksums.ts";
+import { ContentReads, isLong } from "./content-reads.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 import { SharedFlush } from "./shared-flush.ts";
 
@@ -21,7 +21,6 @@ import { SharedFlush } from "./shared-flush.ts";
  */
 const FLUSH_BYTES_MIN = 2 << 20;
 const FLUSH_BYTES_MAX = 8 << 20;
-const READ_BYTES = 4 * PIECE_BYTES;
 
 /** The name of their folder in a data folder. */
 export const CONTENTS_FOLDER = "contents";
@@ -39,6 +38,7 @@ const FOLDER_DIGIT = 10;
 export class FileContentStore implements ContentStore {
   readonly path: string;
   readonly #folders: ReadonlyMap<string, Folder>;
+  readonly #reads = new ContentReads();
 
   private constructor(path: string, folders: ReadonlyMap<string, Folder>) {
     this.path = path;
@@ -54,6 +54,11 @@ export class FileContentStore implements ContentStore {
       path,
       new Map(FOLDERS.map((name) => [name, new Folder(join(path, name))])),
     );
+  }
+
+  /** Memory of all reads that have begun and not ended. */
+  get readingBytes(): number {
+    return this.#reads.heldBytes;
   }
 
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
@@ -72,9 +77,13 @@ export class FileContentStore implements ContentStore {
 
   async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
     if (start >= end) return;
-    const file = await this.#open(id);
+    const reads = this.#reads;
+    const { file, sums } = await reads.inTurn(() => this.#openWithSums(id));
+    const buffers = new Set<Buffer>();
+    const spare: Buffer[] = [];
+    let isLeft = false;
+    let ahead: Promise<Part> | undefined;
     try {
-      const sums = await readSums(file, id);
       if (sums !== undefined && end > sums.length) throw endsAt(id, sums.length, end);
       // Only whole pieces can be checked.
       const from = sums === undefined ? start : start - (start % PIECE_BYTES);
@@ -82,22 +91,34 @@ export class FileContentStore implements ContentStore {
         sums === undefined
           ? end
           : Math.min(Math.ceil(end / PIECE_BYTES) * PIECE_BYTES, sums.length);
-      // Two buffers alternate: the next part is read while the consumer holds this one. New memory for each
-      // part would cost as much as reading it.
-      const bytes = Math.min(READ_BYTES, to - from);
-      let buffer = ownPages(bytes);
-      let other = bytes < to - from ? ownPages(bytes) : buffer;
-      let ahead = readPart(file, id, buffer, from, to);
+      const readPart = (at: number) =>
+        reads.inTurn(async (): Promise<Part> => {
+          // A consumer that left while this waited needs no memory.
+          const buffer = isLeft ? NOTHING : (spare.pop() ?? reads.takeBuffer(to - at));
+          if (buffer.length > 0) buffers.add(buffer);
+          const bytes = buffer.subarray(0, to - at);
+          await readWhole(file, id, bytes, at);
+          return { buffer, bytes };
+        });
       for (let at = from; at < to; ) {
-        const part = await ahead;
+        const { buffer, bytes } = await (ahead ?? readPart(at));
         const partAt = at;
-        at += part.length;
-        [buffer, other] = [other, buffer];
-        if (at < to) ahead = handledLater(readPart(file, id, buffer, at, to));
-        if (sums && !sums.areIntact(part, partAt)) throw damaged(id);
-        yield part.subarray(Math.max(0, start - partAt), Math.max(0, end - partAt));
+        at += bytes.length;
+        // Two long buffers alternate: the next part is read while the consumer holds this one.
+        ahead = at < to && isLong(buffer) ? handledLater(readPart(at)) : undefined;
+        if (sums && !sums.areIntact(bytes, partAt)) throw damaged(id);
+        yield bytes.subarray(Math.max(0, start - partAt), Math.max(0, end - partAt));
+        if (isLong(buffer) || (spare.length === 0 && !reads.hasPlenty)) {
+          spare.push(buffer);
+        } else {
+          buffers.delete(buffer);
+          reads.giveBack(buffer);
+        }
       }
     } finally {
+      isLeft = true;
+      await ahead?.catch(() => {});
+      for (const buffer of buffers) reads.giveBack(buffer);
       await file.close();
     }
   }
@@ -107,13 +128,8 @@ export class FileContentStore implements ContentStore {
    * @throws EngineError `Corrupt` if it is missing or damaged.
    */
   async verify(id: ContentId): Promise<boolean> {
-    const file = await this.#open(id);
-    let sums: Sums | undefined;
-    try {
-      sums = await readSums(file, id);
-    } finally {
-      await file.close();
-    }
+    const { file, sums } = await this.#reads.inTurn(() => this.#openWithSums(id));
+    await file.close();
     if (sums === undefined) return false;
     for await (const _ of this.read(id, 0, sums.length));
     return true;
@@ -126,10 +142,16 @@ export class FileContentStore implements ContentStore {
     );
   }
 
-  #open(id: ContentId): Promise<FileHandle> {
-    return open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
+  async #openWithSums(id: ContentId): Promise<OpenContent> {
+    const file = await open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
       throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
     });
+    try {
+      return { file, sums: await readSums(file, id) };
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
   }
 
   async copy(from: ContentId, to: ContentId): Promise<void> {
@@ -249,19 +271,6 @@ async function writeWhole(file: FileHandle, bytes: Uint8Array, position: number)
   }
 }
 
-/** Fills the buffer, or reads up to `end`: a part always consists of whole pieces. */
-async function readPart(
-  file: FileHandle,
-  id: ContentId,
-  buffer: Uint8Array,
-  start: number,
-  end: number,
-): Promise<Uint8Array> {
-  const wanted = Math.min(buffer.length, end - start);
-  await readWhole(file, id, buffer.subarray(0, wanted), start);
-  return buffer.subarray(0, wanted);
-}
-
 async function readWhole(
   file: FileHandle,
   id: ContentId,
@@ -275,6 +284,20 @@ async function readWhole(
     at += bytesRead;
   }
 }
+
+interface OpenContent {
+  readonly file: FileHandle;
+  /** Undefined if the file has none. */
+  readonly sums: Sums | undefined;
+}
+
+/** The bytes are at the beginning of the buffer. */
+interface Part {
+  readonly buffer: Buffer;
+  readonly bytes: Uint8Array;
+}
+
+const NOTHING = Buffer.alloc(0);
 
 /** The checksums of a content. */
 interface Sums {

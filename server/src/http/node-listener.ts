@@ -56,6 +56,9 @@ export function nodeListener({
     const peer = {
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
       account: "",
+      get isGone() {
+        return message.socket.destroyed;
+      },
       destroy: () => message.socket.destroy(),
     };
     const holding = new Holding(memory, peer);

@@ -8,6 +8,10 @@ import { Holding, PeerMemory, type PeerReport } from "./peer-memory.ts";
 const ROOM = 1_000_000;
 const SWEEPS_PER_SECOND = 2;
 
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
 describe("Memory that clients make a server hold", () => {
   const room = () => {
     const time = { now: 0 };
@@ -20,8 +24,16 @@ describe("Memory that clients make a server hold", () => {
     });
     const cut: string[] = [];
     const peer = (account: string, remoteAddress: string) => {
-      const destroy = () => cut.push(`${account}@${remoteAddress}`);
-      return new Holding(memory, { account, remoteAddress, destroy });
+      const connection = {
+        account,
+        remoteAddress,
+        isGone: false,
+        destroy() {
+          connection.isGone = true;
+          cut.push(`${account}@${remoteAddress}`);
+        },
+      };
+      return new Holding(memory, connection);
     };
     /** One that has sent this much of a body, and is waited for. */
     const sender = (account: string, address: string, bytes: number) => {
@@ -74,14 +86,21 @@ describe("Memory that clients make a server hold", () => {
 
   it("moves to the account as soon as the caller is known", () => {
     const { memory } = room();
-    const peer = { account: "", remoteAddress: "1", destroy() {} };
+    const peer = { account: "", remoteAddress: "1", isGone: false, destroy() {} };
     const unknown = new Holding(memory, peer);
     unknown.reserve(ROOM / 4);
     peer.account = "a";
     unknown.reserve(ROOM / 4);
-    const other = new Holding(memory, { account: "a", remoteAddress: "2", destroy() {} });
+    const other = new Holding(memory, {
+      account: "a",
+      remoteAddress: "2",
+      isGone: false,
+      destroy() {},
+    });
     assert.throws(() => other.reserve(1), BUSY);
-    new Holding(memory, { account: "", remoteAddress: "2", destroy() {} }).reserve(ROOM / 2);
+    new Holding(memory, { account: "", remoteAddress: "2", isGone: false, destroy() {} }).reserve(
+      ROOM / 2,
+    );
   });
 
   it("is taken from the slowest that the server waits for, and from no more than needed", () => {
@@ -143,6 +162,58 @@ describe("Memory that clients make a server hold", () => {
     assert.deepEqual(await parts.next(), { done: true, value: undefined });
     assert.equal(memory.bytes, 0);
     assert.equal(read, 1);
+  });
+
+  it("is waited for by answers in parts, of which nothing is read before, until slow readers were cut for them", async () => {
+    const { memory, cut, peer, pass } = room();
+    const begun: string[] = [];
+    const reader = (account: string) => {
+      async function* store() {
+        begun.push(account);
+        for (;;) yield new Uint8Array(ROOM / 32);
+      }
+      return peer(account, account).pouring(store());
+    };
+    const some = Array.from({ length: 20 }, (_, i) => reader(`${i}`));
+    for (const parts of some) void parts.next();
+    await turns(20);
+    const first = begun.length;
+    assert.equal(first, 15);
+    // What they leave is for bodies.
+    const sender = peer("sender", "sender");
+    sender.reserve(ROOM / 16);
+    sender.end();
+    // Nobody is cut who has just come; then, those that take nothing.
+    assert.deepEqual(cut, []);
+    for (let i = 0; i < 20; i++) {
+      pass(1);
+      await turns(20);
+    }
+    assert.deepEqual(
+      begun,
+      some.map((_, i) => `${i}`),
+    );
+    assert.deepEqual(cut, ["0@0", "1@1", "2@2", "3@3", "4@4"]);
+    assert.ok(memory.bytes <= ROOM, `${memory.bytes}`);
+  });
+
+  it("is not waited for by a connection that has gone, for which nothing is read", async () => {
+    const { memory, peer, pass } = room();
+    peer("a", "1").reserve(ROOM / 2);
+    const gone = peer("a", "2");
+    let isRead = false;
+    const parts = gone.pouring(
+      (async function* () {
+        isRead = true;
+        yield new Uint8Array(1);
+      })(),
+    );
+    const first = parts.next();
+    gone.cut();
+    pass(1);
+    assert.equal((await first).done, true);
+    assert.equal(isRead, false);
+    assert.equal(memory.bytes, ROOM / 2);
   });
 
   for (const [what, seconds] of [

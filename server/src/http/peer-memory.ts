@@ -12,6 +12,15 @@ const SWEEP_MS = 500;
 const SWEEPS_PER_SECOND = 1000 / SWEEP_MS;
 const REPORT_MS = 60_000;
 const BURST_BYTES = 32 << 20;
+/** By then the connections that held it are closed, too. */
+const COLLECT_SWEEPS = 10 * SWEEPS_PER_SECOND;
+/** What an answer that comes in parts may take, until its first part shows it; in a small room, that share of it. */
+const BEGUN_ANSWER_BYTES = 512 << 10;
+const BEGUN_ANSWER_SHARE = 1 / 16;
+/** Answers that wait leave so much for bodies: those that wait for the disk cannot be cut, and nobody is to blame. */
+const BODIES_SHARE = 1 / 16;
+/** When so many answers in a row find no room, those behind them are not asked. */
+const FAILURES_MAX = 16;
 /** Who is faster than this, or has not been waited for so long, is not cut to make room, but others are refused. */
 const PATIENCE_SWEEPS = 2 * SWEEPS_PER_SECOND;
 const SLOW_BYTES_PER_SECOND = 32 << 10;
@@ -26,6 +35,8 @@ export interface PeerConnection {
   readonly remoteAddress: string;
   /** The account that the current request is for; "" until the caller is known. */
   readonly account: string;
+  /** Whether it has ended. */
+  readonly isGone: boolean;
   /** Ends the connection without an answer. */
   destroy(): unknown;
 }
@@ -64,6 +75,8 @@ export interface PeerMemoryOptions {
  */
 export class PeerMemory {
   readonly #bytesMax: number;
+  readonly #begunAnswerBytes: number;
+  readonly #leftForBodies: number;
   readonly #now: () => number;
   readonly #sweeps: boolean;
   readonly #onReport: (report: PeerReport) => void;
@@ -75,6 +88,10 @@ export class PeerMemory {
   #slowest: Holding[] | undefined;
   /** The most since garbage was last collected. */
   #bytesPeak = 0;
+  /** Sweeps until garbage is collected; 0: never. */
+  #collectIn = 0;
+  /** Answers for which there was no room, in the order they will be begun in. */
+  #waiting: WaitingAnswer[] = [];
   #timer: NodeJS.Timeout | undefined;
   #reportedAt: number;
   #reported = NOTHING_YET;
@@ -85,6 +102,8 @@ export class PeerMemory {
     const { peerMemoryBytesMin, peerMemoryBytesMax } = LIMITS;
     this.#bytesMax =
       options.bytesMax ?? Math.min(Math.max(share, peerMemoryBytesMin), peerMemoryBytesMax);
+    this.#begunAnswerBytes = Math.min(BEGUN_ANSWER_BYTES, this.#bytesMax * BEGUN_ANSWER_SHARE);
+    this.#leftForBodies = this.#bytesMax * BODIES_SHARE;
     this.#now = options.now ?? (() => performance.now());
     this.#sweeps = options.sweeps ?? true;
     this.#onReport = options.onReport ?? (() => {});
@@ -135,6 +154,12 @@ export class PeerMemory {
     this.#cutUntilFits(all.sort(bySpeed), holding, 0);
   }
 
+  /** @internal Resolves when the holding has room for the first part of an answer, or its connection is gone. */
+  async beginAnswer(holding: Holding): Promise<void> {
+    if (this.#waiting.length === 0 && this.#begins(holding)) return;
+    return new Promise((resolve) => this.#waiting.push({ holding, resolve }));
+  }
+
   /** @internal */
   refuse(): ServiceError {
     this.#counts = { ...this.#counts, refused: this.#counts.refused + 1 };
@@ -158,21 +183,41 @@ export class PeerMemory {
       this.#counts = { ...this.#counts, cutForRate: cutForRate + 1 };
       holding.cut();
     }
+    this.#beginAnswers();
     this.#report();
     if (this.#holdings.size > 0 || this.#bytesPeak > 0 || this.#counts !== this.#reported) return;
+    if (this.#collectIn > 0 || this.#waiting.length > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 
   /**
    * What was held for peers is garbage now, and V8 may not look for it for hours: it sees no need as long as little
-   * is allocated. After a burst it is collected here, which takes tens of milliseconds.
+   * is allocated. Some time after a burst it is collected here, which takes tens of milliseconds.
    */
   #returnMemory(): void {
+    if (this.#collectIn > 0 && --this.#collectIn === 0) collectGarbage();
     this.#bytesPeak = Math.max(this.#bytesPeak, this.#bytes);
     if (this.#bytes > this.#bytesPeak / 2) return;
-    if (this.#bytesPeak >= BURST_BYTES) collectGarbage();
+    if (this.#bytesPeak >= BURST_BYTES) this.#collectIn ||= COLLECT_SWEEPS;
     this.#bytesPeak = this.#bytes;
+  }
+
+  #begins(holding: Holding): boolean {
+    if (!this.makeRoom(holding, this.#begunAnswerBytes + this.#leftForBodies)) return false;
+    holding.expect(this.#begunAnswerBytes);
+    return true;
+  }
+
+  #beginAnswers(): void {
+    const left: WaitingAnswer[] = [];
+    for (const each of this.#waiting) {
+      const { holding, resolve } = each;
+      const isTried = left.length < FAILURES_MAX;
+      if (holding.isGone || (isTried && this.#begins(holding))) resolve();
+      else left.push(each);
+    }
+    this.#waiting = left;
   }
 
   #report(): void {
@@ -212,6 +257,11 @@ export class PeerMemory {
   }
 }
 
+interface WaitingAnswer {
+  readonly holding: Holding;
+  readonly resolve: () => void;
+}
+
 /** Collects all garbage. Node.js offers that to a program only by a flag, which can be set at any time. */
 function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
@@ -244,7 +294,6 @@ export class Holding {
   /** What is left of an answer that leaves in one piece, at the last look. */
   #left = 0;
   #lookLeft: (() => number) | undefined;
-  #isCut = false;
 
   constructor(memory: PeerMemory, peer: PeerConnection) {
     this.#memory = memory;
@@ -256,6 +305,10 @@ export class Holding {
 
   get bytes(): number {
     return this.#requestBytes + this.#answerBytes;
+  }
+
+  get isGone(): boolean {
+    return this.#peer.isGone;
   }
 
   get isActive(): boolean {
@@ -327,6 +380,13 @@ export class Holding {
     this.#memory.makeRoomForAnswer(this);
   }
 
+  /** @internal Counts bytes of an answer that is about to be read from the store. */
+  expect(bytes: number): void {
+    this.#answerBytes = bytes;
+    this.#memory.count(this, bytes);
+    this.#memory.keep(this);
+  }
+
   /** The answer has been read, or will not be. */
   read(): void {
     this.#memory.count(this, -this.#answerBytes);
@@ -336,12 +396,19 @@ export class Holding {
     this.#memory.keep(this);
   }
 
-  /** The same parts, each counted as an answer until the next is requested. */
+  /**
+   * The same parts, each counted as an answer until the next is requested. Begins when there is room: unlike a
+   * body, whose sender may be slow, an answer whose client is slow is cut when the next one waits.
+   */
   async *pouring(parts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    this.#follow();
     try {
+      await this.#memory.beginAnswer(this);
+      // Nothing is read for nobody.
+      if (this.isGone) return;
       for await (const part of parts) {
         // Nobody waits for what was still being read for it.
-        if (this.#isCut) return;
+        if (this.isGone) return;
         // A store reads the part behind it in the meantime.
         this.answer(2 * part.length);
         yield part;
@@ -360,7 +427,6 @@ export class Holding {
   }
 
   cut(): void {
-    this.#isCut = true;
     this.end();
     this.#peer.destroy();
   }

@@ -26,7 +26,7 @@ describe("A body that is still arriving", () => {
       behind.push(body.take(bytes).toString());
       reads.socket.emit("taken");
     });
-    const peer = { remoteAddress: "", account: "", destroy() {} };
+    const peer = { remoteAddress: "", account: "", isGone: false, destroy() {} };
     const holding = new Holding(new PeerMemory(), peer);
     const body = new ArrivingBody(reads, Buffer.from(begin), length, holding);
     reads.socket.on("end", () => body.abort());

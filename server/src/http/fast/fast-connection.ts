@@ -140,6 +140,10 @@ export class FastConnection implements Answered, OpenConnection, PeerConnection 
     if (this.#unread.length === 0 && !this.#answering) this.socket.destroySoon();
   }
 
+  get isGone(): boolean {
+    return this.socket.destroyed;
+  }
+
   destroy(): void {
     this.socket.destroy();
   }
