@@ -29,7 +29,10 @@ export function reportOf(
     throw new Error(`${file} does not exist; serve --scan-budget writes it at shutdown.`);
   }
   const summary = parsed(readText(file));
-  if (!isSummary(summary)) throw new Error(`${file} is not a scan budget report.`);
+  if (!isSummary(summary))
+    throw new Error(
+      `${file} is not a scan budget report; rowhouse serve --scan-budget RULES --scan-report FILE writes one.`,
+    );
   return {
     text: format === "json" ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),
     exitCode: summary.overBudget > 0 ? 1 : 0,

@@ -130,7 +130,7 @@ function checkReadable(line: string): void {
   const version = new RegExp(`^\\["${FORMAT}",(\\d+)\\]`).exec(line)?.[1];
   throw new Error(
     version === undefined
-      ? "This is not a traffic recording."
+      ? "This is not a traffic recording; rowhouse serve --record FILE writes one."
       : `This is a recording of format ${version}; formats ${VERSIONS_READ.join(", ")} are supported.`,
   );
 }
