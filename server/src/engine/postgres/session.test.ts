@@ -67,8 +67,10 @@ describe("Session", () => {
     socket.takeSent();
     answer(parsed, bound, failure("40001"), ready);
     await assert.rejects(group, (error) => error instanceof ServerError);
-    void queryAll(session, [{ statement: a }, { statement: b }]);
+    const again = queryAll(session, [{ statement: a }, { statement: b }]);
     assert.equal(socket.takeSent(), "B:a E P:b B:b E S");
+    answer(bound, complete, parsed, bound, complete, ready);
+    await again;
   });
 
   it("uses a new name when the server does not know the old one, and no name after three", async () => {
