@@ -7,7 +7,6 @@ const ownServer = [
   "blob-client",
   "blob-exchanges",
   "blob-memory",
-  "http-random",
   "queue-client",
   "queue-exchanges",
   "queue-listing",
