@@ -38,6 +38,10 @@ export class HttpConnection {
     });
   }
 
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
   write(bytes: string | Uint8Array): void {
     if (!this.socket.destroyed) this.socket.write(bytes);
   }
@@ -76,5 +80,32 @@ export class HttpConnection {
     return new Promise((resolve) => {
       this.#changed = resolve;
     });
+  }
+}
+
+/** One connection after another: a new one if the server has closed the last, as it does when it has been idle. */
+export class KeptConnection {
+  readonly #url: URL;
+  readonly #ca: string | undefined;
+  #connection: Promise<HttpConnection> | undefined;
+
+  /** @param ca the certificate to trust, for https */
+  constructor(url: URL, ca?: string) {
+    this.#url = url;
+    this.#ca = ca;
+  }
+
+  async open(): Promise<HttpConnection> {
+    if ((await this.#connection)?.hasEnded) this.#connection = undefined;
+    this.#connection ??= HttpConnection.open(this.#url, this.#ca);
+    return this.#connection;
+  }
+
+  close(): void {
+    this.#connection?.then(
+      (connection) => connection.destroy(),
+      () => {},
+    );
+    this.#connection = undefined;
   }
 }

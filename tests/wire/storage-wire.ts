@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { HttpAnswer } from "./http-answer.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { KeptConnection } from "./http-connection.ts";
 
 export interface StorageCall {
   readonly body?: string | Uint8Array | undefined;
@@ -25,7 +25,7 @@ export const VERSION = "2026-04-06";
 export class StorageWire {
   readonly #url: URL;
   readonly #contentType: string;
-  #connection: Promise<HttpConnection> | undefined;
+  readonly #connection: KeptConnection;
 
   /**
    * @param url of the service: `http://127.0.0.1:10001`
@@ -34,6 +34,7 @@ export class StorageWire {
   constructor(url: string, contentType: string) {
     this.#url = new URL(url);
     this.#contentType = contentType;
+    this.#connection = new KeptConnection(this.#url);
   }
 
   /** `path` starts below the account and may contain a query; both are sent unchanged. */
@@ -42,8 +43,7 @@ export class StorageWire {
   }
 
   async sendBytes(method: string, bytes: Uint8Array): Promise<HttpAnswer> {
-    this.#connection ??= HttpConnection.open(this.#url);
-    const connection = await this.#connection;
+    const connection = await this.#connection.open();
     connection.write(bytes);
     const answer = await connection.answer({ head: method === "HEAD" });
     if (answer.header("connection") === "close") this.close();
@@ -78,11 +78,7 @@ export class StorageWire {
   }
 
   close(): void {
-    this.#connection?.then(
-      (connection) => connection.destroy(),
-      () => {},
-    );
-    this.#connection = undefined;
+    this.#connection.close();
   }
 }
 

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { HttpAnswer } from "./http-answer.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { KeptConnection } from "./http-connection.ts";
 
 /** A table endpoint and one account's key to it. */
 export interface TableTarget {
@@ -33,21 +33,19 @@ export class TableWire {
   readonly #target: TableTarget;
   /** Of the account. */
   readonly url: URL;
-  readonly #ca: string | undefined;
-  #connection: Promise<HttpConnection> | undefined;
+  readonly #connection: KeptConnection;
 
   /** @param ca the certificate to trust, for https */
   constructor(target: TableTarget, ca?: string) {
     this.#target = target;
     this.url = new URL(target.url);
-    this.#ca = ca;
+    this.#connection = new KeptConnection(this.url, ca);
   }
 
   /** `path` starts below the account and may contain a query; both are sent unchanged. */
   async send(method: string, path: string, call: Call = {}): Promise<HttpAnswer> {
     const bytes = this.bytes(method, path, call);
-    this.#connection ??= HttpConnection.open(this.url, this.#ca);
-    const connection = await this.#connection;
+    const connection = await this.#connection.open();
     connection.write(bytes);
     const answer = await connection.answer({ head: method === "HEAD" });
     if (answer.header("connection") === "close") this.close();
@@ -62,8 +60,7 @@ export class TableWire {
 
   /** Sends requests without waiting for answers, then reads the answers in turn. */
   async pipeline(requests: readonly Uint8Array[]): Promise<HttpAnswer[]> {
-    this.#connection ??= HttpConnection.open(this.url, this.#ca);
-    const connection = await this.#connection;
+    const connection = await this.#connection.open();
     const answers: HttpAnswer[] = [];
     connection.write(Buffer.concat(requests));
     for (const _ of requests) answers.push(await connection.answer());
@@ -95,8 +92,7 @@ export class TableWire {
   }
 
   close(): void {
-    void this.#connection?.then((connection) => connection.destroy());
-    this.#connection = undefined;
+    this.#connection.close();
   }
 
   #authorization(
