@@ -94,7 +94,9 @@ async function importFiles(paths: readonly string[], options: ImportOptions): Pr
 }
 
 function filesOf(path: string): string[] {
-  if (!statSync(path).isDirectory()) {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) throw new Error(`There is no file or folder ${path}.`);
+  if (!found.isDirectory()) {
     if (formatOf(path) !== undefined) return [path];
     throw new Error(`${path} is neither .jsonl nor .csv.`);
   }

@@ -30,7 +30,7 @@ describe("A file of entities", () => {
         '3  {"b":2}',
       ]);
       assert.deepEqual(await read(`${mark}"PartitionKey","RowKey"\r\na,"b\r\nc"\r\n`, "csv"), [
-        '1 {"PartitionKey":"a","RowKey":"b\\r\\nc"}',
+        '2 {"PartitionKey":"a","RowKey":"b\\r\\nc"}',
       ]);
     }
   });
@@ -38,14 +38,14 @@ describe("A file of entities", () => {
   it("of CSV without types has strings, or what its reader says the columns are", async () => {
     const text = `${HEAD}\na,1,7\na,2,\na,3,x\n`;
     assert.deepEqual(await read(text, "csv"), [
-      '1 {"PartitionKey":"a","RowKey":"1","N":"7"}',
-      '2 {"PartitionKey":"a","RowKey":"2"}',
-      '3 {"PartitionKey":"a","RowKey":"3","N":"x"}',
+      '2 {"PartitionKey":"a","RowKey":"1","N":"7"}',
+      '3 {"PartitionKey":"a","RowKey":"2"}',
+      '4 {"PartitionKey":"a","RowKey":"3","N":"x"}',
     ]);
     assert.deepEqual(await read(text, "csv", new Map([["N", "Edm.Int64"]])), [
-      '1 {"PartitionKey":"a","RowKey":"1","N@odata.type":"Edm.Int64","N":"7"}',
-      '2 {"PartitionKey":"a","RowKey":"2"}',
-      '3 {"PartitionKey":"a","RowKey":"3","N@odata.type":"Edm.Int64","N":"x"}',
+      '2 {"PartitionKey":"a","RowKey":"1","N@odata.type":"Edm.Int64","N":"7"}',
+      '3 {"PartitionKey":"a","RowKey":"2"}',
+      '4 {"PartitionKey":"a","RowKey":"3","N@odata.type":"Edm.Int64","N":"x"}',
     ]);
   });
 
@@ -53,9 +53,17 @@ describe("A file of entities", () => {
     const bytes = new TextEncoder().encode(`${HEAD}\na,1,x"y\na,2,?\na,3,z\n`);
     bytes[bytes.indexOf("?".charCodeAt(0))] = 0xff;
     assert.deepEqual(await read(bytes, "csv"), [
-      "1 its quotes are not those of CSV: a cell begins and ends with one, or has none.",
-      "2 it is not UTF-8.",
-      '3 {"PartitionKey":"a","RowKey":"3","N":"z"}',
+      "2 its quotes are not those of CSV: a cell begins and ends with one, or has none.",
+      "3 it is not UTF-8.",
+      '4 {"PartitionKey":"a","RowKey":"3","N":"z"}',
+    ]);
+  });
+
+  it("names the line where a record begins, also behind those that have several", async () => {
+    assert.deepEqual(await read(`${HEAD}\na,"1\n\n2",x\r\n\na,2\na,3,y`, "csv"), [
+      '2 {"PartitionKey":"a","RowKey":"1\\n\\n2","N":"x"}',
+      "6 2 cells, where the first line names 3 columns.",
+      '7 {"PartitionKey":"a","RowKey":"3","N":"y"}',
     ]);
   });
 
@@ -71,6 +79,6 @@ describe("A file of entities", () => {
       yield endless;
     }
     const records = readRecords(whole(), { format: "jsonl", name: "a.jsonl" });
-    await assert.rejects(records.next(), /Record 1 of a\.jsonl is longer than 16 MiB/);
+    await assert.rejects(records.next(), /The record on line 1 of a\.jsonl is longer than 16 MiB/);
   });
 });

@@ -16,8 +16,9 @@ import { decodeUtf8 } from "./json-string.ts";
 export const ENTITY_FORMATS = ["jsonl", "csv"] as const;
 export type EntityFormat = (typeof ENTITY_FORMATS)[number];
 
-/** A line or row of a file, counted from 1, as the body of a request; or why it is none. */
+/** A line or row of a file as the body of a request; or why it is none. */
 export interface FileRecord {
+  /** The line where it begins, counted from 1 as editors do, the names of columns and blank lines included. */
   readonly number: number;
   readonly body: Uint8Array;
   /** Bytes of the file up to its end. */
@@ -51,16 +52,16 @@ async function* readJsonLines(
   chunks: AsyncIterable<Uint8Array>,
   { name }: ReadOptions,
 ): AsyncGenerator<FileRecord> {
-  let number = 0;
   const find = (bytes: Uint8Array, from: number) => bytes.indexOf(LINE_FEED, from);
-  for await (const { line, bytes } of linesOf(chunks, find, name)) {
-    number++;
+  for await (const { line, number, bytes } of linesOf(chunks, find, name)) {
     if (!isBlank(line)) yield { number, bytes, body: line };
   }
 }
 
 interface FileLine {
   readonly line: Uint8Array;
+  /** Where it begins; one with line breaks in quotes counts as several. */
+  readonly number: number;
   /** Of the file up to its end. */
   readonly bytes: number;
 }
@@ -90,17 +91,17 @@ async function* linesOf(
     }
     for (let end = find(text, from); end >= 0; end = find(text, start)) {
       bytes += end + 1 - start;
-      number++;
-      yield { line: text.subarray(start, end), bytes };
-      start = end + 1;
+      yield { line: text.subarray(start, end), number, bytes };
+      // Once for each line break in it.
+      for (; start <= end; start = text.indexOf(LINE_FEED, start) + 1) number++;
     }
     rest = text.subarray(start);
     if (rest.length > RECORD_BYTES_MAX)
       throw new Error(
-        `Record ${number} of ${name} is longer than ${RECORD_BYTES_MAX / 2 ** 20} MiB. Is a quote or a line break missing?`,
+        `The record on line ${number} of ${name} is longer than ${RECORD_BYTES_MAX / 2 ** 20} MiB. Is a quote or a line break missing?`,
       );
   }
-  yield { line: rest, bytes: bytes + rest.length };
+  yield { line: rest, number, bytes: bytes + rest.length };
 }
 
 function joined(a: Uint8Array, b: Uint8Array): Uint8Array {
@@ -119,8 +120,7 @@ async function* readRows(
   { name, types, onColumns }: ReadOptions,
 ): AsyncGenerator<FileRecord> {
   let columns: Columns | undefined;
-  let number = 0;
-  for await (const { line, bytes } of linesOf(chunks, new CsvLines().find, name)) {
+  for await (const { line, number, bytes } of linesOf(chunks, new CsvLines().find, name)) {
     if (isBlank(line)) continue;
     const cells = cellsOf(line);
     if (columns === undefined) {
@@ -129,7 +129,6 @@ async function* readRows(
       onColumns?.(cells, columns.isTyped);
       continue;
     }
-    number++;
     try {
       if (typeof cells === "string") throw new Error(cells);
       yield { number, bytes, body: bodyOfRow(columns, cells) };

@@ -196,10 +196,10 @@ function flows() {
         .map(({ where, found }) => [where, found]),
       [
         [
-          "guessed.csv line 4",
+          "guessed.csv line 5",
           '{"PartitionKey":"a/b","RowKey":"4","N@odata.type":"Edm.Int64","N":"9"}',
         ],
-        ["guessed.csv line 5", "a,5"],
+        ["guessed.csv line 6", "a,5"],
       ],
     );
     await close();

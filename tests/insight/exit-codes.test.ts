@@ -91,6 +91,11 @@ const COMMAND_LINES: readonly CommandLine[] = [
     reason: /cannot start: Cannot use --cert and --key: .*PEM/,
   },
   {
+    what: "a missing file to import",
+    args: ["import", "none.jsonl", "--to", "UseDevelopmentStorage=true"],
+    reason: /^rowhouse: There is no file or folder none\.jsonl\.$/m,
+  },
+  {
     what: "a missing database URL",
     args: ["engine", "check"],
     environment: { ROWHOUSE_ENGINE: "" },
