@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { adviseOn, codeOf, costAfter, drawnLayout, splitRecordings } from "./advice.ts";
+import { adviseOn, costAfter, drawnLayout, splitRecordings } from "./advice.ts";
+import { codeOf } from "./advice-code.ts";
 
 describe("The advisor", () => {
   const query = (ms: number) =>

@@ -3,13 +3,13 @@ import type { Finding } from "@rowhouse/server/insight/advice/rule";
 import { useEffect } from "preact/hooks";
 import {
   adviseOn,
-  codeOf,
   costAfter,
   drawnLayout,
   type LookedAt,
   type Sample,
   severityOf,
 } from "./advice.ts";
+import { codeOf } from "./advice-code.ts";
 import { copyText } from "./copy-text.ts";
 import type { Row } from "./entities.ts";
 import { Failure } from "./failure.tsx";
@@ -111,7 +111,7 @@ function Found({ finding, rows }: { finding: Finding; rows: readonly Row[] }) {
   const { table, title, evidence, cost, remedy } = finding;
   const severity = severityOf(finding);
   const layouts = remedy.layout.map((line) => ({ line, drawn: drawnLayout(line) }));
-  const code = codeOf(finding);
+  const code = codeOf(finding, rows);
   const after = costAfter(finding);
   const isOfTable = table.includes("/");
   const tried = triedAs(remedy.pattern);
