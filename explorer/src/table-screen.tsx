@@ -3,6 +3,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { Row } from "./entities.ts";
 import { EntityPane } from "./entity-pane.tsx";
 import { Failure } from "./failure.tsx";
+import { fileToImport } from "./file-to-import.ts";
 import { FilterBar } from "./filter-bar.tsx";
 import { Grid } from "./grid.tsx";
 import { GridFoot, GridTools } from "./grid-tools.tsx";
@@ -28,7 +29,9 @@ interface Opened {
 export function TableScreen({ table }: { table: string }) {
   const view = useMemo(() => new TableView(table, route.peek().filter), [table]);
   const opened = useSignal<Opened | undefined>(undefined);
-  const dialog = useSignal<"save" | "undo" | "bulk" | "export" | "import" | undefined>(undefined);
+  const dialog = useSignal<"save" | "undo" | "bulk" | "export" | "import" | undefined>(
+    fileToImport.peek() && "import",
+  );
   const refused = useSignal<ServerError | undefined>(undefined);
   const { edits } = view;
   const { isReadOnly, permissions = "aud" } = session.value!;
@@ -119,6 +122,13 @@ export function TableScreen({ table }: { table: string }) {
           />
           {refused.value && <Failure error={refused.value} />}
           <Results
+            importFile={
+              mayEdit
+                ? () => {
+                    dialog.value = "import";
+                  }
+                : undefined
+            }
             view={view}
             open={(row) => {
               opened.value = { id: idOfDrawn(row, edits.changes.value), row };
@@ -298,10 +308,13 @@ function Counted({ at }: { at: number }) {
 
 function Results({
   view,
+  importFile,
   open,
   remove,
 }: {
   view: TableView;
+  /** Undefined for who may not. */
+  importFile: (() => void) | undefined;
   open: (row: Row) => void;
   remove: ((rows: readonly Row[]) => void) | undefined;
 }) {
@@ -337,7 +350,14 @@ function Results({
         (view.ranFilter.value?.trim() ? (
           <NoMatch view={view} />
         ) : (
-          <p class="quiet">The table has no entities.</p>
+          <>
+            <p class="quiet">The table has no entities.</p>
+            {importFile && (
+              <button type="button" onClick={importFile}>
+                Import a file…
+              </button>
+            )}
+          </>
         ))}
     </div>
   );

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { workInBulk } from "./bulk.ts";
 import { ConfirmForm } from "./confirm-form.tsx";
 import { Failure } from "./failure.tsx";
+import { fileToImport, tableNameOf } from "./file-to-import.ts";
 import { addressOf } from "./route-text.ts";
 import { ServerError, session } from "./session.ts";
 import { createTable, deleteTable, readSketch } from "./table-facts.ts";
@@ -140,7 +141,7 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
       </div>
       {failure && <Failure error={failure} again={() => tables.refresh()} />}
       {!names && !failure && <p class="quiet">Reading the names of the tables…</p>}
-      {names?.length === 0 && <Empty />}
+      {names?.length === 0 && <Empty mayCreate={!isReadOnly && kind === "key"} />}
       {names && names.length > 0 && (
         <table class="list">
           <thead>
@@ -306,10 +307,35 @@ function Counts({
   );
 }
 
-function Empty() {
+function Empty({ mayCreate }: { mayCreate: boolean }) {
+  const failure = useSignal<ServerError | undefined>(undefined);
+  /** Into a table of the file's name. */
+  const load = async (file: File | undefined) => {
+    if (!file) return;
+    const table = tableNameOf(file.name);
+    try {
+      await createTable(table);
+      fileToImport.value = file;
+      location.hash = addressOf({ table });
+    } catch (error) {
+      if (!(error instanceof ServerError)) throw error;
+      failure.value = error;
+    }
+  };
   return (
     <div class="empty">
       <h2>No tables yet</h2>
+      {mayCreate && (
+        <label>
+          Make one from a file of JSON lines, or of CSV{" "}
+          <input
+            type="file"
+            accept=".jsonl,.csv,.json,.txt"
+            onChange={(event) => load(event.currentTarget.files?.[0])}
+          />
+        </label>
+      )}
+      {failure.value && <Failure error={failure.value} />}
       <p>Create one below, from a program with the connection string, or load a file:</p>
       <pre>
         npx rowhouse import films.jsonl --to {location.origin}/{session.value!.account} --table

@@ -112,6 +112,24 @@ function flows() {
   const linesOf = (path: string) =>
     readFileSync(path, "utf8").replace(/"Timestamp":"[^"]*",?/g, "");
 
+  it("make a table of their own in an account without any, and are imported into one without entities", async () => {
+    const path = write("first films (1).csv", "PartitionKey,RowKey,N\na,1,7\n");
+    const own = page.getByLabel(/^Make one from a file/);
+    await own.waitFor();
+    await accessible();
+    await own.setInputFiles(path);
+    await page.getByRole("heading", { name: "Firstfilms1", exact: true }).waitFor();
+    await button(/^Import \d/).click();
+    await dialog().getByText("1 entity written, none refused.").waitFor();
+    await close();
+    await page.getByRole("gridcell", { name: "7" }).waitFor();
+    await clientOf(server.connectionString, "Bare").createTable();
+    await open("Bare");
+    await page.getByRole("button", { name: "Import a file…" }).click();
+    await dialog().waitFor();
+    await close();
+  });
+
   it("keep every type through JSON lines and typed CSV, and are those of the command line", async () => {
     const lines = [1, 2].map(
       (i) => `{"PartitionKey":"p,${i}","RowKey":"\\"${i}\\"",${EVERY_TYPE}}`,

@@ -6,6 +6,7 @@ import { WRITE_MODES, type WriteMode } from "@rowhouse/protocol/entity-writes";
 import { useEffect, useRef } from "preact/hooks";
 import { download } from "../download.ts";
 import { Failure } from "../failure.tsx";
+import { fileToImport } from "../file-to-import.ts";
 import { ServerError, session } from "../session.ts";
 import type { TableView } from "../table-view.ts";
 import { bytes, count, counted, percent } from "../text.ts";
@@ -45,6 +46,8 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
   const failure = useSignal<ServerError | undefined>(undefined);
   useEffect(() => {
     dialog.current?.showModal();
+    choose(fileToImport.peek());
+    fileToImport.value = undefined;
     return () => abort.current?.abort();
   }, []);
   const { table } = view;
