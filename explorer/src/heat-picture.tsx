@@ -36,6 +36,8 @@ export function HeatPicture(props: PictureProps) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const width = useSignal(0);
+  /** What the system prefers: a canvas does not take the colors of a theme by itself. */
+  const isDark = useSignal(false);
   const said = useSignal("");
   const from = useRef<Cell | undefined>(undefined);
   const rowHeight = Math.max(9, Math.min(26, Math.floor(420 / Math.max(heat.rows.length, 1))));
@@ -45,7 +47,15 @@ export function HeatPicture(props: PictureProps) {
       width.value = Math.floor(entry!.contentRect.width);
     });
     observer.observe(box.current!);
-    return () => observer.disconnect();
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const drawAgain = () => {
+      isDark.value = dark.matches;
+    };
+    dark.addEventListener("change", drawAgain);
+    return () => {
+      observer.disconnect();
+      dark.removeEventListener("change", drawAgain);
+    };
   }, []);
   const plot = { left: LABELS, width: Math.max(50, width.value - LABELS - SUMS), rowHeight };
   useLayoutEffect(() => {
@@ -118,7 +128,7 @@ export function HeatPicture(props: PictureProps) {
           said.value = "";
         }}
       >
-        <canvas ref={canvas} data-theme={theme.value} />
+        <canvas ref={canvas} data-theme={`${theme.value} ${isDark.value}`} />
       </div>
       <p class="heat-said small quiet" aria-hidden="true">
         {said.value || "\u00a0"}
