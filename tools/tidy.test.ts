@@ -108,6 +108,8 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   "server/src/explorer": [
     "protocol/src",
+    "server/src/engine",
+    "server/src/catalog/key-spaces.ts",
     "server/src/auth",
     "server/src/wire",
     "server/src/http/pages.ts",

@@ -205,14 +205,18 @@ async function start(
   const ci = options.ci
     ? ciPages({ accounts, bearer, server: () => running, seed: options.seed })
     : [];
-  const explorer = openExplorer(options, accounts, () => running, watch.forExplorer);
+  const onError = (error: unknown) =>
+    faults.report("background work failed and will be retried, or a response was cut off", error);
+  const explorer = openExplorer(options, {
+    ...{ accounts, engine, server: () => running, insight: watch.forExplorer, onError },
+  });
   const server = await startServer({
     accounts,
     engine,
     secondary,
     contentStore,
     health: scrub ? withScrub(health, scrub) : health,
-    background: scrub && [scrub],
+    background: [...(scrub ? [scrub] : []), ...(explorer ? [explorer.background] : [])],
     bearer,
     tls,
     listen: Object.fromEntries(
@@ -232,8 +236,7 @@ async function start(
     gate,
     pages: [...pages, ...ci, ...(explorer?.pages ?? [])],
     stopwatch,
-    onError: (error) =>
-      faults.report("background work failed and will be retried, or a response was cut off", error),
+    onError,
   });
   if (options.seed !== undefined) {
     try {

@@ -1,5 +1,6 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
+import { jobs, refreshJobs } from "./jobs.ts";
 import { KeysDialog, keysAreShown, listenForKeys } from "./keys.tsx";
 import { LaterScreen, SCREEN_TITLES } from "./later-screen.tsx";
 import { Mark } from "./mark.tsx";
@@ -10,12 +11,14 @@ import { TableNames } from "./table-names.ts";
 import { TableScreen } from "./table-screen.tsx";
 import { TablesScreen } from "./tables-screen.tsx";
 import { nextTheme, theme } from "./theme.ts";
+import { useLater } from "./use-later.ts";
 
 /** What is around every screen. */
 export function Frame() {
   const tables = useMemo(() => new TableNames(), []);
   useEffect(() => {
     tables.refresh();
+    refreshJobs();
     return listenForKeys();
   }, [tables]);
   useSignalEffect(() => {
@@ -73,9 +76,17 @@ export function Frame() {
           <TableScreen key={table} table={table} />
         )}
       </main>
+      {jobs.value.length > 0 && <Jobs />}
       <KeysDialog />
     </div>
   );
+}
+
+const loadJobs = () => import("./jobs-line.tsx");
+
+function Jobs() {
+  const { loaded } = useLater(loadJobs);
+  return loaded ? <loaded.JobsLine /> : null;
 }
 
 const RAIL_MAX = 200;

@@ -128,8 +128,11 @@ export async function bulkSlice(request: object): Promise<unknown> {
   return answer.json();
 }
 
-/** Asks the explorer itself, in the name of the session. */
-async function askOwn(path: string, init: RequestInit): Promise<Response> {
+/**
+ * Asks the explorer itself, in the name of the session.
+ * @throws ServerError for every answer but a success
+ */
+export async function askOwn(path: string, init: RequestInit): Promise<Response> {
   const known = session.value;
   if (!known) throw new ServerError(401, "SessionEnded", "Log in again.");
   const headers = { Authorization: `Bearer ${known.token}` };

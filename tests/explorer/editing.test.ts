@@ -265,6 +265,13 @@ function flows() {
     await dialog().getByText(`Changed ${shown} entities.`).waitFor();
     await dialog().getByRole("button", { name: "Close" }).click();
     await page.getByText("200 shown").waitFor();
+    const jobs = page.getByRole("region", { name: "Changes in bulk" });
+    await jobs.getByText(`set seen: ${shown} entities, done.`).waitFor();
+    await accessible();
+    // Another tab sees it, too.
+    await page.reload();
+    await jobs.getByRole("button", { name: "Remove the change of Films from this list" }).click();
+    await jobs.waitFor({ state: "detached" });
     const queryOptions = { filter: "seen eq true", select: ["RowKey"] };
     let seen = 0;
     for await (const _ of films.listEntities({ queryOptions })) seen++;

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
+import { BulkJobs } from "@rowhouse/server/explorer/bulk-jobs";
 import {
   type ExplorerAsset,
   type ExplorerOptions,
@@ -43,6 +44,11 @@ export async function startExplorer(
 ): Promise<ExplorerServer> {
   const accounts = options.accounts ?? new Accounts([DEVELOPMENT_ACCOUNT]);
   let running: RunningServer | undefined;
+  const engine = await openTestEngine();
+  const onError = (error: unknown) => {
+    throw error;
+  };
+  const jobs = new BulkJobs({ engine, clock: systemClock, onError });
   let link: string | undefined = LINK;
   let page: ExplorerPage | undefined;
   const answer = (request: PageRequest) => {
@@ -54,6 +60,7 @@ export async function startExplorer(
       assets: PAGE,
       isReadOnly: false,
       hosts: [],
+      jobs,
       takeLink(token) {
         const isRight = token === link;
         if (isRight) link = undefined;
@@ -66,8 +73,9 @@ export async function startExplorer(
   const methods = { GET: answer, POST: answer, PUT: answer, DELETE: answer };
   running = await startServer({
     accounts,
-    engine: await openTestEngine(),
+    engine,
     listen,
+    background: [{ start() {}, close: () => jobs.close() }],
     pages: [{ path: "/_rowhouse/", methods }],
   });
   const url = running.urls.table!;

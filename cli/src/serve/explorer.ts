@@ -1,7 +1,10 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { hostname } from "node:os";
 import type { Accounts } from "@rowhouse/server/auth/accounts";
+import type { BackgroundWork } from "@rowhouse/server/catalog/background-loop";
 import { systemClock } from "@rowhouse/server/clock";
+import type { Engine } from "@rowhouse/server/engine/engine";
+import type { BulkJobs } from "@rowhouse/server/explorer/bulk-jobs";
 import type { ExplorerInsight } from "@rowhouse/server/explorer/explorer-insight";
 import type { ExplorerPage } from "@rowhouse/server/explorer/explorer-page";
 import { OWN_PATH, type Page, type PageRequest, textAnswer } from "@rowhouse/server/http/pages";
@@ -14,8 +17,20 @@ const LINK_BYTES = 18;
 
 export interface Explorer {
   readonly pages: readonly Page[];
+  /** What people began in it and left. */
+  readonly background: BackgroundWork;
   /** Where to open it: with a token that logs in once, or without one where it could be used from elsewhere. */
   address(tableUrl: string): string;
+}
+
+interface ExplorerParts {
+  readonly accounts: Accounts;
+  readonly engine: Engine;
+  /** Undefined until it has started. */
+  readonly server: () => RunningServer | undefined;
+  /** What the server watched. */
+  readonly insight: ExplorerInsight | undefined;
+  readonly onError: (error: unknown) => void;
 }
 
 /** Only where this machine alone reaches the table port, or where `--explorer` asks for it. */
@@ -26,14 +41,10 @@ export function offersExplorer({ explorer, noExplorer, tableHost }: ServeOptions
 /**
  * The explorer on the table port: where only this machine reaches it, or where `--explorer` asks for it. Its modules are
  * loaded by the first request for it, so whoever does not use it does not pay for it.
- * @param server undefined until it has started
- * @param insight what the server watched
  */
 export function openExplorer(
   options: ServeOptions,
-  accounts: Accounts,
-  server: () => RunningServer | undefined,
-  insight: ExplorerInsight | undefined,
+  { accounts, engine, server, insight, onError }: ExplorerParts,
 ): Explorer | undefined {
   const isLocal = reachesThisMachineOnly(options.tableHost);
   if (!offersExplorer(options)) return undefined;
@@ -43,13 +54,17 @@ export function openExplorer(
     if (isRight) link = "";
     return isRight;
   };
+  let jobs: BulkJobs | undefined;
   const load = madeOnce(async (running: RunningServer): Promise<ExplorerPage> => {
-    const [{ ExplorerPage }, { assets }] = await Promise.all([
+    const [{ ExplorerPage }, { BulkJobs }, { assets }] = await Promise.all([
       import("@rowhouse/server/explorer/explorer-page"),
+      import("@rowhouse/server/explorer/bulk-jobs"),
       import("@rowhouse/explorer/assets"),
     ]);
+    jobs = new BulkJobs({ engine, clock: systemClock, onError });
     return new ExplorerPage({
       accounts,
+      jobs,
       assets,
       clock: systemClock,
       handle: running.handles.get("table")!,
@@ -70,6 +85,7 @@ export function openExplorer(
   const methods = { GET: answer, POST: answer, PUT: answer, DELETE: answer };
   return {
     pages: [{ path: OWN_PATH, methods }],
+    background: { start() {}, close: async () => jobs?.close() },
     address: (tableUrl) => `${tableUrl}${OWN_PATH}${link && `#link=${link}`}`,
   };
 }

@@ -5,11 +5,15 @@ import { type BulkTotals, NOTHING_DONE, workInBulk } from "../bulk.ts";
 import { ConfirmForm } from "../confirm-form.tsx";
 import { propertiesJson } from "../entity-json.ts";
 import { Failure } from "../failure.tsx";
-import { ServerError, session } from "../session.ts";
+import { type Job, jobs, refreshJobs } from "../jobs.ts";
+import { askOwn, ServerError, session } from "../session.ts";
 import type { TableView } from "../table-view.ts";
 import { count, counted } from "../text.ts";
 import { FIRST_TEXT, readValue } from "./edm-text.ts";
 import { problemOfName } from "./transactions.ts";
+
+/** Between looks at a job. */
+const LOOK_MS = 500;
 
 type Phase = "chooses" | "counts" | "asks" | "works" | "ended";
 
@@ -24,6 +28,7 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
   const text = useSignal("");
   const totals = useSignal<BulkTotals>(NOTHING_DONE);
   const expected = useSignal(0);
+  const jobId = useSignal("");
   const failure = useSignal<ServerError | undefined>(undefined);
   useEffect(() => {
     dialog.current?.showModal();
@@ -50,6 +55,10 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
       totals.value = next;
     };
     try {
+      if (!isDryRun && session.value!.kind === "key") {
+        await begin({ table, filter, merge, isDryRun, expected: expected.value });
+        return;
+      }
       await workInBulk({ table, filter, merge, isDryRun }, progress, abort.current.signal);
       if (isDryRun) expected.value = totals.value.matched;
       phase.value =
@@ -60,6 +69,23 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
       phase.value = isDryRun ? "chooses" : "ended";
     }
   };
+  /** A job of the server: from here on the page only looks. */
+  const begin = async (wanted: object) => {
+    const answer = await askOwn("jobs", { method: "POST", body: JSON.stringify(wanted) });
+    jobId.value = ((await answer.json()) as Job).id;
+    while (!abort.current.signal.aborted && phase.value === "works") {
+      await refreshJobs();
+      const job = jobs.value.find(({ id }) => id === jobId.value);
+      if (!job) return;
+      totals.value = { ...totals.value, changed: job.changed, leftAlone: job.leftAlone };
+      if (job.state !== "running") phase.value = "ended";
+      if (job.failure) {
+        const { status, code, message } = job.failure;
+        throw new ServerError(status, code, message);
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  };
   const what = isDelete.value ? "delete" : `set ${name.value} of`;
   const { matched, changed, leftAlone, examples, read: readSoFar } = totals.value;
   return (
@@ -68,7 +94,7 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
       aria-labelledby="bulk-title"
       onClose={() => {
         abort.current.abort();
-        if (phase.value === "ended") {
+        if (phase.value === "ended" || jobId.value !== "") {
           view.run(true);
           view.refreshSketch();
         }
@@ -205,9 +231,15 @@ export function BulkDialog({ view, close }: { view: TableView; close: () => void
               : `${count(changed)} of ${count(expected.value)} done`}
           </p>
           <div class="buttons">
-            <button type="button" onClick={() => abort.current.abort()}>
-              Stop
-            </button>
+            {jobId.value === "" ? (
+              <button type="button" onClick={() => abort.current.abort()}>
+                Stop
+              </button>
+            ) : (
+              <button type="button" onClick={() => dialog.current?.close()}>
+                Close, it goes on
+              </button>
+            )}
           </div>
         </>
       )}

@@ -13,6 +13,8 @@ export const KEY_SPACES = {
   entities: 0x11,
   /** Then the account id; sort: the id of an index table. How far its building has come. */
   indexBuilds: 0x12,
+  /** Then the account's name; sort: the id of a change in bulk. What to do, and how far it is. */
+  explorerJobs: 0x13,
   queueCatalog: 0x20,
   messages: 0x21,
   blobCatalog: 0x30,

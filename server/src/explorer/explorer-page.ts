@@ -8,7 +8,9 @@ import type { WireResponse } from "../wire/operation.ts";
 import { Query } from "../wire/query.ts";
 import type { ServiceName } from "../wire/service-name.ts";
 import { readBulk, workInBulk } from "./bulk.ts";
+import type { BulkJobs, JobOwner } from "./bulk-jobs.ts";
 import { answerInsight, type ExplorerInsight } from "./explorer-insight.ts";
+import { answerJobs, BULK_BYTES_MAX } from "./explorer-jobs.ts";
 import { answerSignature } from "./explorer-signature.ts";
 import { askerFor, passOn, refusal } from "./gateway.ts";
 import { openSession, SESSION_MS, type Session, sealSession } from "./session-token.ts";
@@ -34,13 +36,13 @@ export interface ExplorerOptions {
   readonly hosts: readonly string[];
   /** Takes the token of the start-up link: true for the right one, the first time. */
   readonly takeLink: (token: string) => boolean;
+  /** Changes in bulk that go on without the page. Closed by who made it. */
+  readonly jobs: BulkJobs;
   /** Absent where nothing is watched. */
   readonly insight?: ExplorerInsight | undefined;
 }
 
 const LOGIN_BYTES_MAX = 16 * 1024;
-/** An entity as JSON, and as much again where quotes are escaped. */
-const BULK_BYTES_MAX = 4 * 1024 * 1024;
 
 const SAFE = [
   "Content-Security-Policy",
@@ -60,6 +62,7 @@ const SAFE = [
  *     GET  /_rowhouse/assets/NAME                its files
  *     POST /_rowhouse/api/v1/session             {"link"} | {"account", "key"} | {"sas"} → a session
  *     POST /_rowhouse/api/v1/bulk                a slice of a change to all entities that a filter finds
+ *     ANY  /_rowhouse/api/v1/jobs…               such changes that go on without the page: `explorer-jobs.ts`
  *     ANY  /_rowhouse/api/v1/wire/ACCOUNT/…      a request to the Table service, in the name of the session
  *     ANY  /_rowhouse/api/v1/queue/ACCOUNT/…     the same to the Queue service
  *     ANY  /_rowhouse/api/v1/blob/ACCOUNT/…      and to the Blob service
@@ -101,6 +104,8 @@ export class ExplorerPage {
       return foreign();
     if (rest === "api/v1/session") return this.#logIn(request);
     if (rest === "api/v1/bulk") return this.#bulk(request);
+    if (rest === "api/v1/jobs" || rest.startsWith("api/v1/jobs/"))
+      return this.#jobs(request, rest.slice("api/v1/jobs/".length));
     if (rest.startsWith("api/v1/wire/"))
       return this.#wire(request, rest.slice("api/v1/wire/".length));
     for (const service of ["queue", "blob"] as const)
@@ -225,7 +230,7 @@ export class ExplorerPage {
   }
 
   async #bulk(request: PageRequest): Promise<WireResponse> {
-    const { clock, handle, isReadOnly } = this.#options;
+    const { clock, isReadOnly } = this.#options;
     const { raw } = request;
     if (raw.verb !== "POST") return notAllowed("POST");
     const session = this.#sessionOf(request);
@@ -239,9 +244,29 @@ export class ExplorerPage {
         "Send a table, a filter, isDryRun, and to change entities, not to delete them, merge: an entity as JSON.",
       );
     if (isReadOnly && !wanted.isDryRun) return readOnly();
-    const ask = askerFor(request, { session, now: () => clock.now(), handle });
-    const base = `http://${raw.headers.get("host")}/${session.account.name}`;
+    const { ask, base } = this.#ownerOf(request, session);
     return jsonAnswer(200, await workInBulk(wanted, { ask, base, clock }));
+  }
+
+  #jobs(request: PageRequest, id: string): WireResponse | Promise<WireResponse> {
+    const session = this.#sessionOf(request);
+    if (!session) return sessionEnded();
+    if (session.sas !== undefined)
+      return refusal(
+        403,
+        "JobsNeedKey",
+        "A signature begins no job: it may end before the job does. Log in with the account's key.",
+      );
+    const { isReadOnly, jobs } = this.#options;
+    if (isReadOnly && request.raw.verb !== "GET") return readOnly();
+    return answerJobs(request, id, { jobs, owner: this.#ownerOf(request, session) });
+  }
+
+  #ownerOf(request: PageRequest, session: Session): JobOwner {
+    const { clock, handle } = this.#options;
+    const account = session.account.name;
+    const ask = askerFor(request, { session, now: () => clock.now(), handle });
+    return { account, ask, base: `http://${request.raw.headers.get("host")}/${account}` };
   }
 
   #insight(request: PageRequest, name: string): WireResponse | Promise<WireResponse> {
