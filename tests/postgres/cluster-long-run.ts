@@ -7,7 +7,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { LocalCluster, NO_CLUSTER } from "@rowhouse/server/engine/postgres/test-cluster";
-import { runTests, wireTests } from "./wire-tests.ts";
+import { runEach, wireTests } from "./wire-tests.ts";
 
 const conformance = fileURLToPath(
   new URL("../../server/src/engine/postgres/test-cluster-conformance.ts", import.meta.url),
@@ -27,7 +27,6 @@ const cluster =
 const url = given ?? cluster!.coordinator.url();
 const tests = files.length > 0 ? files : [conformance, ...ownTests, ...wireTests()];
 const settings = { CITUS_URL: url, POSTGRES_URL: url, TEST_ENGINE: "postgres", ON_CLUSTER: "1" };
-// It takes long: what has failed is to be seen before the end.
-const { code } = await runTests(tests, settings, (output) => process.stdout.write(output));
+const areAllPassed = await runEach(tests, settings);
 await cluster?.remove();
-process.exitCode = code ?? 1;
+process.exitCode = areAllPassed ? 0 : 1;

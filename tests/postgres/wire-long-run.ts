@@ -3,10 +3,8 @@
  *
  *   npm run wire:postgres -- [table-entities …]
  */
-import { runOverPostgres, wireTest, wireTests } from "./wire-tests.ts";
+import { overPostgres, runEach, wireTest, wireTests } from "./wire-tests.ts";
 
 const named = process.argv.slice(2);
 const files = named.length > 0 ? named.map(wireTest) : wireTests();
-const { code, output } = await runOverPostgres(files);
-process.stdout.write(output);
-process.exitCode = code ?? 1;
+process.exitCode = (await overPostgres((settings) => runEach(files, settings))) ? 0 : 1;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { failuresOf, runOverPostgres, wireTest } from "./wire-tests.ts";
+import { failuresOf, overPostgres, runTests, wireTest } from "./wire-tests.ts";
 
 /** Wire tests that start their own server; the others depend little on the engine, see `wire-long-run.ts`. */
 const ownServer = [
@@ -18,7 +18,7 @@ const ownServer = [
 
 describe("Servers over PostgreSQL", () => {
   it(`pass the wire tests that start their own servers (${ownServer.length} files)`, async () => {
-    const run = await runOverPostgres(ownServer);
+    const run = await overPostgres((settings) => runTests(ownServer, settings));
     assert.equal(run.code, 0, failuresOf(run));
   });
 });

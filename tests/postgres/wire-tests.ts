@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
 
@@ -26,14 +26,16 @@ export function targetTests(): readonly string[] {
  * Runs tests whose servers store everything in PostgreSQL: in the one that `POSTGRES_URL` names, else in one
  * that they share.
  */
-export async function runOverPostgres(files: readonly string[]): Promise<TestRun> {
+export async function overPostgres<Result>(
+  run: (settings: Readonly<Record<string, string>>) => Promise<Result>,
+): Promise<Result> {
   const database = process.env.POSTGRES_URL === undefined ? await LocalServer.create() : undefined;
   try {
     // These tests do not depend on durability.
     database?.configure({ fsync: "off" });
     await database?.start();
     const server = database ? { POSTGRES_URL: database.url() } : {};
-    return await runTests(files, { TEST_ENGINE: "postgres", ...server });
+    return await run({ TEST_ENGINE: "postgres", ...server });
   } finally {
     await database?.remove();
   }
@@ -53,11 +55,42 @@ export function failuresOf({ output }: TestRun): string {
   return failures.slice(0, 100).join("\n");
 }
 
-/** @param report receives the output while the tests run */
+/**
+ * For long runs: each file in a process of its own, two at a time, with a line for each as it ends and the failures of
+ * each that fails.
+ * @returns whether all passed
+ */
+export async function runEach(
+  files: readonly string[],
+  settings: Readonly<Record<string, string>>,
+): Promise<boolean> {
+  const waiting = [...files];
+  const failed: string[] = [];
+  const runner = async () => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      const startedAt = performance.now();
+      const run = await runTests([file], settings);
+      const seconds = ((performance.now() - startedAt) / 1000).toFixed();
+      const passed = /^# pass (\d+)$/m.exec(run.output)?.[1] ?? "0";
+      // A file without a test that ran has shown nothing.
+      const isPassed = run.code === 0 && passed !== "0";
+      console.log(
+        `${isPassed ? "ok" : "not ok"} ${basename(file)}: ${passed} passed, ${seconds} s`,
+      );
+      if (isPassed) continue;
+      failed.push(basename(file));
+      console.log(failuresOf(run) || run.output.slice(-2_000));
+    }
+  };
+  await Promise.all([runner(), runner()]);
+  const failures = failed.length > 0 ? `, not: ${failed.join(", ")}` : "";
+  console.log(`${files.length - failed.length} of ${files.length} files passed${failures}`);
+  return failed.length === 0;
+}
+
 export async function runTests(
   files: readonly string[],
   settings: Readonly<Record<string, string>>,
-  report: (output: string) => void = () => {},
 ): Promise<TestRun> {
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
   const sources = ["--conditions=rowhouse-source", "--import", "tsx"];
@@ -68,9 +101,6 @@ export async function runTests(
   );
   const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));
   let output = "";
-  for await (const chunk of runner.stdout.setEncoding("utf8")) {
-    output += chunk;
-    report(chunk);
-  }
+  for await (const chunk of runner.stdout.setEncoding("utf8")) output += chunk;
   return { code: await exited, output };
 }
