@@ -9,6 +9,12 @@ import { SAMPLE, type Statement } from "./statements.ts";
 const KEYS_PER_PAGE = 8;
 /** Pages that are looked up ahead for a caller who goes on where a page ended. */
 const PAGES_AHEAD = 8;
+/**
+ * For one who goes on and on, twice as many each time, up to samples of so many keys and rows. Each shard looks for all
+ * keys of a sample among its own rows: with 32 shards, every eight pages took a look at up to 262,144 rows.
+ */
+const KEYS_AHEAD_MAX = 1024;
+const ROWS_AHEAD_MAX = 131_072;
 /** Ranges that are remembered; the one asked for last is forgotten last. */
 const RANGES_MAX = 256;
 
@@ -50,7 +56,7 @@ export class ShardPages {
       const found = at < 0 ? undefined : known.keys[at + keysPerPage - 1];
       if (found || (at >= 0 && known.isLast)) return found;
     }
-    const wanted = keysPerPage * (known ? PAGES_AHEAD : 1);
+    const wanted = known ? keysAhead(known, rowsPerKey) : keysPerPage;
     const keys: Key[] = [];
     await ask(SAMPLE, [...boundsOf(range), rowsPerKey - 1, wanted], (row) => {
       keys.push({ partition: Buffer.from(row.bytes()), sort: Buffer.from(row.bytes()) });
@@ -64,6 +70,12 @@ export class ShardPages {
     this.#samples.set(id, { rowsPerKey, start: range.start, keys, isLast });
     return keys[keysPerPage - 1];
   }
+}
+
+function keysAhead(known: Sample, rowsPerKey: number): number {
+  const twice = known.rowsPerKey === rowsPerKey ? 2 * known.keys.length : 0;
+  const most = Math.min(KEYS_AHEAD_MAX, ROWS_AHEAD_MAX / rowsPerKey);
+  return Math.max(PAGES_AHEAD * KEYS_PER_PAGE, Math.min(twice, most));
 }
 
 export function boundsOf({ start, end }: ClosedRange): Parameter[] {

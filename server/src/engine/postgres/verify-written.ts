@@ -4,7 +4,7 @@ import { compareKeys, equalBytes } from "../key-codec.ts";
 import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
 import { identify } from "./get.ts";
 import type { Outcome } from "./outcome.ts";
-import { inTableOf } from "./placement.ts";
+import { inTableOf, isOnEveryNode } from "./placement.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
@@ -18,7 +18,9 @@ const TIME_MS = 2_000;
  * other commit chose that version, so one such row proves this commit, and commits are atomic; but where a
  * version was raised or a row overwritten, the version to return would be a guess.
  *
- * False means "not proven". A deletion leaves nothing that could prove it.
+ * False means "not proven". A deletion leaves nothing that could prove it. Nor does a name of a cluster: such a read asks
+ * the coordinator's copy, while a worker that was lost between the two phases of the commit still has the old one, and
+ * shows it to reads until the cluster has repeated the second phase.
  */
 export async function verifyWritten(
   pool: SessionPool,
@@ -26,6 +28,7 @@ export async function verifyWritten(
   dialect: Dialect,
 ): Promise<boolean> {
   if (write.puts.length === 0) return false;
+  if (write.puts.some(({ key }) => isOnEveryNode(key.partition, dialect))) return false;
   const deadline = performance.now() + TIME_MS;
   try {
     while (performance.now() < deadline) {
