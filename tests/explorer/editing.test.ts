@@ -19,6 +19,7 @@ import {
   type WatchedPage,
 } from "./browser.ts";
 import { clientOf, loadFilms } from "./films.ts";
+import { matchesStructure } from "./snapshots.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
@@ -99,6 +100,7 @@ function flows() {
     await dialog().getByRole("button", { name: "Compare" }).click();
     await dialog().getByText("both changed it").waitFor();
     await accessible();
+    await matchesStructure(dialog(), "conflict");
     if (takesScreenshots) await screenshot(page, "explorer-conflict");
     await dialog().getByRole("radio", { name: "theirs for title" }).check();
     await dialog().getByRole("button", { name: "Stage what is chosen" }).click();
@@ -268,6 +270,7 @@ function flows() {
     const jobs = page.getByRole("region", { name: "Changes in bulk" });
     await jobs.getByText(`set seen: ${shown} entities, done.`).waitFor();
     await accessible();
+    await matchesStructure(jobs, "jobs");
     // Another tab sees it, too.
     await page.reload();
     await jobs.getByRole("button", { name: "Remove the change of Films from this list" }).click();

@@ -12,6 +12,7 @@ import type { Browser, Page } from "playwright-core";
 import { type RowhouseProcess, startRowhouse } from "../support/rowhouse-process.ts";
 import { accountSas } from "../wire/storage-sas.ts";
 import { hasBrowser, openBrowser, openPage, violationsOf } from "./browser.ts";
+import { matchesPicture, matchesStructure } from "./snapshots.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const ACCOUNT = "devstoreaccount1";
@@ -46,11 +47,21 @@ function flows() {
   it("says that nothing happened yet, and shows an example of the heat map", async () => {
     await page.getByText("No traffic in the last 15 minutes.").waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await page.evaluate("realNow = Date.now; Date.now = () => 1_790_000_000_000");
     await page.getByRole("button", { name: "Show an example" }).click();
     await page.getByText("An example, not your data.").waitFor();
     await page.getByText("Orders/region-07” had ≈ 2,600 entities/s").waitFor();
+    await matchesStructure(page.getByRole("main"), "heat");
+    const map = page.getByRole("application").locator("canvas");
+    // Beside the names of its rows, above those of its columns.
+    const cells = { x: 150, y: 0, width: 760, height: 300 };
+    await matchesPicture(map, "heat", cells);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await matchesPicture(map, "heat-dark", cells);
+    await page.emulateMedia({ colorScheme: "light" });
     if (takesScreenshots) await screenshot("explorer-heat");
     await page.getByRole("button", { name: "Back" }).click();
+    await page.evaluate("Date.now = realNow");
   });
 
   it("names the hot partition of real traffic, and leads to its rows and queries by the keys alone", async () => {
@@ -92,12 +103,22 @@ function flows() {
     await page.getByRole("img", { name: /^Commits for each flush.* flushes$/ }).waitFor();
     await page.getByRole("row", { name: /^QueryEntities/ }).waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "activity");
     if (takesScreenshots) await screenshot("explorer-activity");
     await page
       .getByRole("link", { name: /^Rides: .*driver eq \?/ })
       .first()
       .click();
-    await page.getByRole("region", { name: "How this query is answered" }).waitFor();
+    const panel = page.getByRole("region", { name: "How this query is answered" });
+    await panel.waitFor();
+    const range = "PartitionKey eq 'hot' and RowKey ge '0200' and RowKey lt '0700'";
+    await page.goto(
+      `${server.tableUrl}/_rowhouse/#/t/Rides?filter=${encodeURIComponent(range)}&explain=1`,
+    );
+    await panel.getByText(/^reads .* in 1 partition$/).waitFor();
+    const strip = { x: 0, y: 0, width: 900, height: 16 };
+    await matchesPicture(panel.locator(".strip").first(), "explain-partitions", strip);
+    await matchesPicture(panel.locator(".strip").last(), "explain-rows", strip);
     assert.deepEqual(faults, []);
   });
 
@@ -112,6 +133,7 @@ function flows() {
     await found.getByText("With the pattern library").click();
     await found.getByText('k.lit("found"), k.str("driver")').waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(found, "advisor");
     if (takesScreenshots) await screenshot("explorer-advisor");
     await page.locator("summary", { hasText: "What was checked" }).focus();
     await page.keyboard.press("Enter");
@@ -145,6 +167,7 @@ function flows() {
     const counted = async (name: string) =>
       (await queues.getQueueClient(name).getProperties()).approximateMessagesCount;
     assert.deepEqual([await counted("rides-poison"), await counted("rides")], [3, 0]);
+    await matchesStructure(page.getByRole("main"), "queue");
     if (takesScreenshots) await screenshot("explorer-queues");
     await page.getByRole("button", { name: "Redrive" }).click();
     await page.getByText("2 messages moved to rides.").waitFor();
@@ -180,6 +203,7 @@ function flows() {
     const content = page.getByRole("region", { name: "Content" });
     await content.getByText("line 8999 of the day <b>").waitFor();
     assert.ok((await content.innerText()).length < 70_000);
+    await matchesStructure(page.getByRole("main"), "blob");
     if (takesScreenshots) await screenshot("explorer-blobs");
     await page.getByRole("button", { name: "Begin" }).click();
     await content.getByText("line 0 of the day").waitFor();
@@ -215,6 +239,7 @@ function flows() {
     await page.getByText("✓ to read its first entity: 200, allowed").waitFor();
     await page.getByText(/✓ to read “hot”, “0000”: 404 \w+, hidden/).waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "signature");
     if (takesScreenshots) await screenshot("explorer-signature");
     const url = await page.getByRole("group", { name: "The signature" }).locator("pre").innerText();
     const answer = await fetch(url, { headers: { Accept: "application/json;odata=nometadata" } });

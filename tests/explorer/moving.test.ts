@@ -19,6 +19,7 @@ import {
   type WatchedPage,
 } from "./browser.ts";
 import { clientOf } from "./films.ts";
+import { matchesStructure } from "./snapshots.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 execFileSync(process.execPath, ["explorer/build.mjs"], { cwd: root });
@@ -148,6 +149,7 @@ function flows() {
     const json = await exportAs(/^JSON lines/);
     await dialog().getByText("Types.jsonl: 3 entities").waitFor();
     await accessible();
+    await matchesStructure(dialog(), "export");
     assert.equal(linesOf(json), source);
     await close();
     const csv = await exportAs(/^typed CSV/);
@@ -192,6 +194,7 @@ function flows() {
       .getByText("3 entities would be written, 2 refused. Nothing was written.")
       .waitFor();
     await accessible();
+    await matchesStructure(dialog(), "import");
     if (takesScreenshots) await screenshot(page, "explorer-import");
     const client = clientOf(server.connectionString, "Guessed");
     const stored = async () => {
