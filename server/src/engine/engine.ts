@@ -215,6 +215,12 @@ export interface AtomicWrite {
   readonly version: number;
   /** What each key must be now: absent, present, or at one version. */
   readonly checks: readonly Check[];
+  /**
+   * What `newestCommit` returned before the checks were found to hold. If nothing was committed since but writes that
+   * have this too, an engine that knows it need not look again. No such write puts or deletes a key that one of them
+   * checks.
+   */
+  readonly heldAt?: number | undefined;
   /** Must hold as well. */
   readonly premise?: Premise | undefined;
   /** At most one put or delete per key: `assertWrite`. */

@@ -64,6 +64,8 @@ export class MemoryEngine implements Engine {
   #leavesGeneration = 0;
   #generation = 0;
   #commits = 0;
+  /** The last commit that was more than a write with `heldAt`. */
+  #changedAt = 0;
   #closed = false;
 
   constructor(options: { clock?: Clock } = {}) {
@@ -113,7 +115,7 @@ export class MemoryEngine implements Engine {
     const stored = this.#byKey.get(flat);
     const version = this.#versions.nextAbove(stored?.version ?? 0);
     const value = Uint8Array.from(change(stored?.value, version));
-    this.#commits++;
+    this.#changedAt = ++this.#commits;
     this.#put({ flat, key: copyKey(key), value, version });
     return { version, value };
   }
@@ -134,11 +136,15 @@ export class MemoryEngine implements Engine {
     if (write.premise && !this.#isTrue(write.premise)) {
       return { committed: false, failedCheck: PREMISE_FAILED };
     }
-    const failedCheck = write.checks.findIndex(
-      (check, index) => !holds(check, this.#byKey.get(checked[index]!)?.version),
-    );
-    if (failedCheck >= 0) return { committed: false, failedCheck };
+    const { heldAt } = write;
+    if (heldAt === undefined || heldAt < this.#changedAt) {
+      const failedCheck = write.checks.findIndex(
+        (check, index) => !holds(check, this.#byKey.get(checked[index]!)?.version),
+      );
+      if (failedCheck >= 0) return { committed: false, failedCheck };
+    }
     this.#commits++;
+    if (heldAt === undefined) this.#changedAt = this.#commits;
 
     const versions = write.puts.map(({ key, value }, index) => {
       const flat = put[index]!;

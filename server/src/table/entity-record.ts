@@ -56,7 +56,7 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
   record[0] = FORMAT;
   record[FLAGS_AT] = flags;
   record[COUNT_AT] = properties.length;
-  writeTimestamp(record, timestampMicros);
+  stampRecord(record, timestampMicros);
   writeUint16(record, PARTITION_KEY_BYTES_AT, partitionKeyBytes);
   writeUint16(record, ROW_KEY_BYTES_AT, keyBytes - partitionKeyBytes);
   copyBytes(record, keysAt, keyText, 0, keyBytes);
@@ -77,8 +77,15 @@ export function recordOf({ value, version }: Pick<Entry, "value" | "version">): 
 /** The same entity with another Timestamp. */
 function restampRecord(record: Uint8Array, timestampMicros: number): Uint8Array {
   const restamped = new Uint8Array(record);
-  writeTimestamp(restamped, timestampMicros);
+  stampRecord(restamped, timestampMicros);
   return restamped;
+}
+
+/** Changes the Timestamp of a record. */
+export function stampRecord(record: Uint8Array, micros: number): void {
+  const high = Math.floor(micros / 2 ** 32);
+  writeUint32(record, TIMESTAMP_AT, micros - high * 2 ** 32);
+  writeUint32(record, TIMESTAMP_AT + 4, high);
 }
 
 /** Microseconds since 1970. */
@@ -128,12 +135,6 @@ function writeEntry(
   writeUint16(record, at, (form << 12) | nameBytes);
   writeUint16(record, at + 2, end & 0xffff);
   if (wide) writeUint16(record, at + 4, end >>> 16);
-}
-
-function writeTimestamp(record: Uint8Array, micros: number): void {
-  const high = Math.floor(micros / 2 ** 32);
-  writeUint32(record, TIMESTAMP_AT, micros - high * 2 ** 32);
-  writeUint32(record, TIMESTAMP_AT + 4, high);
 }
 
 function writeUint32(bytes: Uint8Array, at: number, value: number): void {

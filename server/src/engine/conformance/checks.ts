@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { type Check, type Key, PREMISE_FAILED } from "../engine.ts";
+import { type Check, type Engine, type Key, PREMISE_FAILED } from "../engine.ts";
 import {
   absent,
   atVersion,
+  bytes,
   commit,
   getText,
   key,
@@ -53,6 +54,44 @@ export function testChecks(withEngine: WithEngine): void {
           assert.equal(await getText(engine, b), expectedText(steps, b, false));
         }));
     }
+  }
+
+  it("commits what is known to have held while nothing but its like is committed", () =>
+    withEngine(async (engine) => {
+      const checks = [atVersion(a, await put(engine, a, "1"))];
+      const heldAt = engine.newestCommit();
+      for (const value of ["1", "2"]) {
+        await Promise.all([
+          mustCommit(engine, { checks, heldAt, puts: [[b, value]] }),
+          mustCommit(engine, { checks, heldAt, puts: [[c, value]] }),
+        ]);
+        assert.deepEqual(await scanText(engine), ["p/a=1", `p/b=${value}`, `p/c=${value}`]);
+      }
+    }));
+
+  const changes: Record<string, (engine: Engine) => Promise<unknown>> = {
+    "a put": (engine) => put(engine, a, "2"),
+    "a delete": (engine) => mustCommit(engine, { deletes: [a] }),
+    "an update": async (engine) =>
+      engine.supports.update ? engine.update!(a, () => bytes("2")) : put(engine, a, "2"),
+  };
+  for (const [name, change] of Object.entries(changes)) {
+    it(`refuses what is known to have held before ${name}, also one that it shares a flush with`, () =>
+      withEngine(async (engine) => {
+        const checks = [atVersion(a, await put(engine, a, "1"))];
+        const heldAt = engine.newestCommit();
+        const dependent = { checks, heldAt, puts: [[b, "1"]] } as const;
+        await mustCommit(engine, dependent);
+        const [, sharing] = await Promise.all([change(engine), commit(engine, dependent)]);
+        // An engine may apply what arrives together in any order.
+        if (engine.newestCommit() !== undefined) assert.equal(sharing.committed, false);
+        const { committed } = await commit(engine, dependent);
+        assert.equal(committed, false);
+        assert.equal(
+          (await commit(engine, { ...dependent, checks: [present(b)] })).committed,
+          true,
+        );
+      }));
   }
 
   it("returns the first failed check in the caller's order, whatever the order of the keys", () =>

@@ -68,6 +68,7 @@ export interface Steps {
   readonly deletes?: readonly Key[];
   readonly version?: number;
   readonly premise?: Premise;
+  readonly heldAt?: number | undefined;
 }
 
 export function commit(engine: Engine, steps: Steps): Promise<CommitResult> {
@@ -80,6 +81,7 @@ export function commit(engine: Engine, steps: Steps): Promise<CommitResult> {
     })),
     deletes: steps.deletes ?? [],
     premise: steps.premise,
+    heldAt: steps.heldAt,
   });
 }
 

@@ -184,7 +184,7 @@ export class GroupCommit {
     try {
       await this.#transactions.run(() => {
         transaction = this.#store.getWriteTxnId();
-        this.#writes.begin(this.#othersNewest(transaction));
+        this.#writes.begin(transaction, this.#othersNewest(transaction));
         this.#applyTo(group);
         this.#assertRoom();
         hasWritten = this.#reserveVersions();
@@ -294,8 +294,8 @@ export class GroupCommit {
    * newest version is one of ours, and a put with a newer one need not read the entry it replaces: 3 % of an
    * upsert. Otherwise the bound is the reserved version.
    */
-  #othersNewest(transaction: number): number {
-    if (transaction === this.#lastTransaction + 1) return 0;
+  #othersNewest(transaction: number): number | undefined {
+    if (transaction === this.#lastTransaction + 1) return undefined;
     return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 

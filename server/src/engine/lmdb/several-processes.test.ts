@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import {
   absent,
   assertAbove,
+  atVersion,
   bytes,
   commit,
   key,
@@ -88,6 +89,21 @@ describe("Several processes on one folder", () => {
       },
       { clock: { now: () => 1_000_000 } },
     ));
+
+  it("refuse what is known to have held before another process changed it", () =>
+    withEngine(async (engine) => {
+      await withSecondProcess(engine.path, 1, async (ask) => {
+        const shared = key("p", "shared");
+        const checks = [atVersion(shared, await put(engine, shared, "mine"))];
+        const heldAt = engine.newestCommit();
+        const dependent = { checks, heldAt, puts: [[a, "1"]] } as const;
+        assert.equal((await commit(engine, dependent)).committed, true);
+        await ask({ put: "theirs" });
+        for (let round = 0; round < 2; round++) {
+          assert.deepEqual(await commit(engine, dependent), { committed: false, failedCheck: 0 });
+        }
+      });
+    }));
 
   it("acknowledge flushed commits while another process holds the lock that the next commit needs", () =>
     withEngine(async (engine) => {
