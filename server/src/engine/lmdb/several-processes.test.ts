@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import {
   absent,
@@ -17,6 +16,7 @@ import {
 } from "../conformance/steps.ts";
 import type { Engine } from "../engine.ts";
 import { withEngine } from "./test-engine.ts";
+import { programArguments } from "./test-program.ts";
 
 const a = key("p", "a");
 
@@ -133,10 +133,9 @@ describe("Several processes on one folder", () => {
 
   it("exit while waiting for a transaction, and leave the lock free", () =>
     withEngine(async (engine) => {
-      const program = join(import.meta.dirname, "test-ending-process.ts");
+      const { node, file } = programArguments("test-ending-process");
       for (const how of ["exit", "throw"]) {
-        const node = [...process.execArgv, program, engine.path, how];
-        const { error } = spawnSync(process.execPath, node, {
+        const { error } = spawnSync(process.execPath, [...node, file, engine.path, how], {
           stdio: "ignore",
           timeout: 60_000,
           killSignal: "SIGKILL",
@@ -206,8 +205,9 @@ async function withSecondProcess<T>(
 
 /** Resolves when the process has opened the folder. */
 async function forkSecond(path: string, clock: number): Promise<ChildProcess> {
-  const program = join(import.meta.dirname, "test-second-process.ts");
-  const second = fork(program, [path, `${clock}`], {
+  const { node, file } = programArguments("test-second-process");
+  const second = fork(file, [path, `${clock}`], {
+    execArgv: node,
     stdio: ["pipe", "inherit", "inherit", "ipc"],
   });
   await once(second, "message");
