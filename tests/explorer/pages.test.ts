@@ -245,7 +245,11 @@ function flows() {
     const viewport = { width: 600, height: 380 };
     const { page, faults } = await enter("", { viewport, deviceScaleFactor: 2 });
     const isWhole = () =>
-      page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth");
+      page.evaluate(
+        `[document.documentElement, document.querySelector("main")].every(
+          ({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth,
+        )`,
+      );
     await page.getByRole("row", { name: "Films" }).waitFor();
     assert.equal(await isWhole(), true);
     assert.deepEqual(await violationsOf(page), []);
@@ -261,6 +265,15 @@ function flows() {
     const grid = (await page.getByRole("grid").boundingBox())!;
     assert.ok(grid.height >= 100, `the grid is ${grid.height} high`);
     assert.deepEqual(await violationsOf(page), []);
+    const others = ["queues", "blobs", "heat", "activity", "advisor", "sas", "playground"];
+    for (const screen of [...others, "playground/archive"]) {
+      await page.goto(`${server.tableUrl}/_rowhouse/#/${screen}`);
+      await page
+        .locator(`nav a[aria-current=page][href="#/${screen.replace(/\/.*/, "")}"]`)
+        .waitFor();
+      await page.locator("main h1").waitFor();
+      assert.equal(await isWhole(), true, screen);
+    }
     assert.deepEqual(faults, []);
   });
 
