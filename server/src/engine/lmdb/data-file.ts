@@ -193,23 +193,44 @@ function newerOf(first: Meta, second: Meta): Meta {
   return second.getUint64(TRANSACTION_AT) > first.getUint64(TRANSACTION_AT) ? second : first;
 }
 
+/** Processes that write to the file may reuse a page that the meta page read before still refers to. */
 function assertWhole(file: string, descriptor: number): void {
+  for (let attempt = 1; ; attempt++) {
+    const before = readTransactions(descriptor);
+    const found = damageOf(descriptor);
+    if (found === undefined) return;
+    if (attempt === READ_AGAIN_MAX || readTransactions(descriptor) === before) {
+      throw corrupt(file, found);
+    }
+  }
+}
+
+/** Two reads in a row that no commit of others disturbed come much sooner. */
+const READ_AGAIN_MAX = 1000;
+
+/** What changes with each commit. */
+function readTransactions(descriptor: number): string {
+  const first = readMeta(descriptor, 0);
+  if (first.length < META_BYTES) return "";
+  const second = readMeta(descriptor, first.getUint32(PAGE_SIZE_AT));
+  return [first, second]
+    .map((meta) => (meta.length < META_BYTES ? "" : meta.getUint64(TRANSACTION_AT)))
+    .join();
+}
+
+function damageOf(descriptor: number): string | undefined {
   const first = readMeta(descriptor, 0);
   // Another process may have just created it.
-  if (first.length === 0) return;
+  if (first.length === 0) return undefined;
   const pageSize = first.length === META_BYTES ? first.getUint32(PAGE_SIZE_AT) : 0;
   const isPageSize = pageSize >= 256 && pageSize <= 2 ** 16 && (pageSize & (pageSize - 1)) === 0;
-  if (!isPageSize || first.getUint32(MAGIC_AT) !== MAGIC) {
-    throw corrupt(file, "is not an LMDB file");
-  }
+  if (!isPageSize || first.getUint32(MAGIC_AT) !== MAGIC) return "is not an LMDB file";
   const second = readMeta(descriptor, pageSize);
   if (second.length < META_BYTES || second.getUint32(MAGIC_AT) !== MAGIC) {
-    throw corrupt(file, "lacks its second meta page");
+    return "lacks its second meta page";
   }
   const newest = newerOf(first, second);
-  if (!areInStep(first, second) || !isPlausible(newest, pageSize)) {
-    throw corrupt(file, "has a damaged meta page");
-  }
+  if (!areInStep(first, second) || !isPlausible(newest, pageSize)) return "has a damaged meta page";
   // Read after the pages: other processes may be writing, and they write a page before they refer to it.
   const { size } = fstatSync(descriptor);
   const pages = Math.floor(size / pageSize);
@@ -218,15 +239,16 @@ function assertWhole(file: string, descriptor: number): void {
   if (last >= pages) {
     const missing = firstMissing(descriptor, newest, { pageSize, pages });
     if (missing !== undefined) {
-      throw corrupt(file, `ends after ${size} bytes, before page ${missing}, which it refers to`);
+      return `ends after ${size} bytes, before page ${missing}, which it refers to`;
     }
   }
   for (const tree of TREES_AT) {
     const root = newest.getUint64(tree + TREE_ROOT_AT);
     if (root !== NO_ROOT && !isRoot(descriptor, newest, tree, Number(root))) {
-      throw corrupt(file, `has a damaged meta page, or page ${root} is damaged`);
+      return `has a damaged meta page, or page ${root} is damaged`;
     }
   }
+  return undefined;
 }
 
 /** Whether the page is one that the meta page can have as the root of a tree. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   absent,
   assertAbove,
@@ -15,6 +16,7 @@ import {
   text,
 } from "../conformance/steps.ts";
 import type { Engine } from "../engine.ts";
+import { assertCanBeOpened } from "./data-file.ts";
 import { withEngine } from "./test-engine.ts";
 import { programArguments } from "./test-program.ts";
 
@@ -155,6 +157,22 @@ describe("Several processes on one folder", () => {
       second.kill("SIGKILL");
       await once(second, "close");
       assert.equal(engine.isShared(), false);
+    }));
+
+  it("can be opened while others write, who reuse the pages that a meta page read before refers to", () =>
+    withEngine(async (engine) => {
+      const writers = await Promise.all([forkSecond(engine.path, 1), forkSecond(engine.path, 2)]);
+      const ended = writers.map((writer) => once(writer, "close"));
+      try {
+        for (const writer of writers) writer.send("go on");
+        for (let opened = 0; opened < 10_000; opened++) {
+          assertCanBeOpened(engine.path);
+          if (opened % 100 === 0) await nextTurn();
+        }
+      } finally {
+        for (const writer of writers) writer.kill("SIGKILL");
+        await Promise.all(ended);
+      }
     }));
 
   it("keep neither the lock nor a snapshot of a process that was killed", async () => {

@@ -9,7 +9,9 @@ import { openLmdbEngine } from "./lmdb-engine.ts";
 const [path = "", milliseconds = ""] = process.argv.slice(2);
 const engine = await openLmdbEngine({ path, clock: { now: () => Number(milliseconds) } });
 
-process.on("message", async (command: { put: string } | "get" | "hold" | "show" | "close") => {
+type Command = { put: string } | "get" | "hold" | "show" | "go on" | "close";
+
+process.on("message", async (command: Command) => {
   const at = key("p", "shared");
   if (command === "close") {
     await engine.close();
@@ -28,6 +30,9 @@ process.on("message", async (command: { put: string } | "get" | "hold" | "show" 
       readSync(0, Buffer.alloc(1));
       return true;
     });
+  } else if (command === "go on") {
+    // Writes until it is killed.
+    for (let round = 0; ; round++) await put(engine, at, `${round}`);
   } else if (command === "get") {
     const entry = await getEntry(engine, at);
     process.send!({ value: entry && text(entry.value), version: entry?.version });
