@@ -33,7 +33,7 @@ switch (command) {
   case "test":
     if (rest.length === 0) {
       check();
-      // What is compiled starts faster than its sources do.
+      // The compiled command starts faster than its sources do.
       process.env.TEST_BUILT = "1";
     }
     hand(process.execPath, ["tools/test.mjs", ...rest]);

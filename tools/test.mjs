@@ -1,14 +1,6 @@
 // Runs every *.test.ts below the given folders (default: all) with node's own test runner.
 import { spawn } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -37,22 +29,30 @@ const APART =
 /** Whole processes and databases come first: a run that ended with them would leave a core idle. */
 const LONGEST = [
   /^tests\/(patterns|readme)\/(command|pages)/,
-  /^(tests\/(explorer|crash|postgres)|server\/src\/engine\/postgres)\/|^patterns\/src\/(declarations|bundle)/,
+  /^tests\/(explorer|crash|postgres)\//,
   /^(tests|examples)\//,
 ];
-/** Marks a file that loads other sources while it runs, or shares the state of what it loads with those. */
-const LOADS_SOURCES = /\bloadSchema\(|pattern-suite\.ts|import\(pathToFileURL/;
-/** More than the cores, because tests of whole processes often wait for them. */
-const PROCESSES = 3;
-/** A source that its package is built from. */
-const PACKAGED = /^(protocol|server|patterns|cli)\/src\/(.*)\.ts$/;
-const SOURCES = ["--conditions=rowhouse-source", "--import", "tsx"];
+/** Those that a full run has built start three times as fast from there. */
+const BUILT = /^((protocol|server|patterns|cli)\/)src\/(.*)\.ts$/;
+/** Marks a file that looks for others beside its source. */
+const FINDS_FILES = /import\.meta|test-entry-points/;
+/** From their sources: more than the cores, because tests of whole processes often wait for them. */
+const SOURCES = {
+  flags: ["--conditions=rowhouse-source", "--import", "tsx"],
+  processes: 3,
+  pathOf: (file) => file,
+};
+const BUILDS = {
+  flags: [],
+  processes: 2,
+  pathOf: (file) => file.replace(BUILT, "$1dist/$3.js"),
+};
 
-if (process.env.TEST_BUILT) {
-  await runBuilt();
-} else {
+if (given.length > 0) {
   // Long runs name their files, and get no timeout.
-  process.exitCode = await runNode([...SOURCES, "--test-reporter=spec", ...files]);
+  process.exitCode = await runNode(SOURCES, ["--test-reporter=spec", ...files]);
+} else {
+  await runEverything();
 }
 
 /**
@@ -60,28 +60,20 @@ if (process.env.TEST_BUILT) {
  * shared, a few failed files are run once more alone; the run passes if they do, and names them at its end. If a process
  * of several files crashed, any of them may be the cause.
  */
-async function runBuilt() {
-  mkdirSync(join(root, ".build"), { recursive: true });
-  const folder = mkdtempSync(join(root, ".build/run-"));
-  process.env.TEST_PROGRAMS = folder;
-  // Where PostgreSQL's own user can look.
-  const template = join(tmpdir(), `rowhouse-postgres-template-${process.pid}`);
-  process.env.TEST_POSTGRES_TEMPLATE = template;
-  try {
-    await buildTests(folder);
-    const first = await runGroups(folder, grouped(files));
-    process.exitCode = first.failed.length + first.crashed.length === 0 ? 0 : 1;
-    if (process.exitCode === 1 && process.env.RETRY === "1" && first.failed.length <= 3) {
-      await runAgain(folder, first);
-    }
-  } finally {
-    for (const made of [folder, template]) rmSync(made, { recursive: true, force: true });
-  }
-}
+async function runEverything() {
+  const isBuilt = (file) =>
+    process.env.TEST_BUILT && BUILT.test(file) && !FINDS_FILES.test(textOf(file));
+  const built = await runGroups(BUILDS, grouped(files.filter(isBuilt)));
+  const others = await runGroups(SOURCES, grouped(files.filter((file) => !isBuilt(file))));
+  const failed = [...built.failed, ...others.failed];
+  const crashed = [...built.crashed, ...others.crashed];
+  process.exitCode = failed.length + crashed.length === 0 ? 0 : 1;
+  if (process.exitCode === 0 || process.env.RETRY !== "1" || failed.length > 3) return;
 
-async function runAgain(folder, { failed, crashed }) {
-  const alone = [...new Set([...failed, ...crashed.flat()])].map((file) => [file]);
-  const again = await runGroups(folder, alone);
+  const again = await runGroups(
+    SOURCES,
+    [...new Set([...failed, ...crashed.flat()])].map((file) => [file]),
+  );
   const steady = [...again.failed, ...again.crashed.flat()];
   process.exitCode = steady.length === 0 ? 0 : 1;
   for (const file of steady) console.log(`${file} failed twice.`);
@@ -93,53 +85,6 @@ async function runAgain(folder, { failed, crashed }) {
       `${group.join(", ")} crashed their process and passed alone: see above, and fix it.`,
     );
   }
-}
-
-/**
- * Compiles all that only tests consist of to `<folder>/<path>.js`, because compiling the sources as they are loaded
- * takes a process one to three seconds. What packages consist of is imported from where they were built.
- */
-async function buildTests(folder) {
-  const { build } = await import("esbuild");
-  const ownPlace = ({ path }) => {
-    const text = readFileSync(path, "utf8");
-    const place = [pathToFileURL(path).href, dirname(path)].map((text) => JSON.stringify(text));
-    // On the first line, to keep the numbers of the others.
-    const own = `const OWN_URL = ${place[0]}, OWN_FOLDER = ${place[1]}; `;
-    return { loader: "ts", contents: text.includes("import.meta") ? own + text : text };
-  };
-  const inPackage = ({ path, resolveDir, kind }) => {
-    const found = PACKAGED.exec(join(resolveDir, path).slice(root.length + 1));
-    if (found === null || kind === "entry-point") return undefined;
-    return { path: join(root, found[1], "dist", `${found[2]}.js`), external: true };
-  };
-  await build({
-    absWorkingDir: root,
-    // Some tests run others.
-    entryPoints: everything.flatMap(testFiles),
-    outdir: folder,
-    outbase: root,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "es2023",
-    packages: "external",
-    jsx: "automatic",
-    jsxImportSource: "preact",
-    sourcemap: "linked",
-    logLevel: "warning",
-    define: { "import.meta.url": "OWN_URL", "import.meta.dirname": "OWN_FOLDER" },
-    plugins: [
-      {
-        name: "where sources are",
-        setup({ onLoad, onResolve }) {
-          onLoad({ filter: /\.ts$/ }, ownPlace);
-          onResolve({ filter: /^\..*\.ts$/ }, inPackage);
-        },
-      },
-    ],
-  });
 }
 
 /** Groups neighboring files that may share a process. */
@@ -167,11 +112,11 @@ function grouped(files) {
  * Runs each group in its own process.
  * @returns The files in which a test failed, and the groups whose process failed outside of a test.
  */
-async function runGroups(folder, groups) {
+async function runGroups(form, groups) {
+  const folder = mkdtempSync(join(tmpdir(), "rowhouse-tests-"));
   const list = join(folder, "failed");
-  const programs = new Map(groups.map((group, i) => [programOf(group, folder, i), group]));
-  const code = await runNode([
-    "--enable-source-maps",
+  const programs = new Map(groups.map((group, i) => [programOf(form, group, folder, i), group]));
+  const code = await runNode(form, [
     // Resources that a failed test leaves open keep its process from ending.
     "--test-timeout=900000",
     ...["--test-reporter=spec", "--test-reporter-destination=stdout"],
@@ -179,6 +124,7 @@ async function runGroups(folder, groups) {
     ...programs.keys(),
   ]);
   const named = readFileSync(list, "utf8").split("\n").filter(Boolean);
+  rmSync(folder, { recursive: true });
   // A runner that was stopped, or could not start, says nothing about files.
   if (code !== 0 && named.length === 0) return { failed: groups.flat(), crashed: [] };
   return {
@@ -191,28 +137,24 @@ async function runGroups(folder, groups) {
  * Writes the program of a group. It imports each file as a suite of the file's name, so that its hooks are its own. The
  * runner starts programs in the order of their names.
  */
-function programOf(group, folder, i) {
-  const place = LONGEST.findIndex((pattern) => group.some((file) => pattern.test(file)));
+function programOf({ pathOf }, group, folder, i) {
+  const place = LONGEST.findIndex((pattern) => pattern.test(group[0]));
   const rank = place === -1 ? LONGEST.length : place;
   const program = join(folder, `${rank}-${dirname(group[0]).replaceAll("/", "-")}-${i}.mjs`);
-  const loadsSources = group.some(loadsSourcesLater);
   const suites = group.map((file) => {
-    const path = loadsSources ? join(root, file) : join(folder, file.replace(/\.ts$/, ".js"));
-    return `describe("${file}", async () => { await import("${pathToFileURL(path)}"); });\n`;
+    const url = pathToFileURL(join(root, pathOf(file)));
+    return `describe("${file}", async () => { await import("${url}"); });\n`;
   });
-  const loader = 'import { register } from "tsx/esm/api";\nregister();\n';
-  const head = `import { describe } from "node:test";\n${loadsSources ? loader : ""}`;
-  writeFileSync(program, head + suites.join(""));
+  writeFileSync(program, `import { describe } from "node:test";\n${suites.join("")}`);
   return program;
 }
 
-function loadsSourcesLater(file) {
-  return LOADS_SOURCES.test(textOf(file));
-}
-
-function runNode(args) {
-  const node = ["--test", `--test-concurrency=${PROCESSES}`, ...args];
-  const runner = spawn(process.execPath, node, { cwd: root, stdio: "inherit" });
+function runNode({ flags, processes }, args) {
+  const runner = spawn(
+    process.execPath,
+    [...flags, "--test", `--test-concurrency=${processes}`, ...args],
+    { cwd: root, stdio: "inherit" },
+  );
   return new Promise((ended) => runner.on("exit", (code) => ended(code ?? 1)));
 }
 

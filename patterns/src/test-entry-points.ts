@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** Where the package's sources are. */
-export const sources = fileURLToPath(new URL("../src/", import.meta.url));
+export const sources = fileURLToPath(new URL(".", import.meta.url));
 
 const { exports } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 

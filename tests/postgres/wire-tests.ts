@@ -1,10 +1,9 @@
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
-import { basename, join, relative } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = fileURLToPath(new URL("../wire", import.meta.url));
 
 export function wireTest(name: string): string {
@@ -30,8 +29,7 @@ export function targetTests(): readonly string[] {
 export async function overPostgres<Result>(
   run: (settings: Readonly<Record<string, string>>) => Promise<Result>,
 ): Promise<Result> {
-  const database =
-    process.env.POSTGRES_URL === undefined ? await LocalServer.createAlike() : undefined;
+  const database = process.env.POSTGRES_URL === undefined ? await LocalServer.create() : undefined;
   try {
     // These tests do not depend on durability.
     database?.configure({ fsync: "off" });
@@ -95,14 +93,10 @@ export async function runTests(
   settings: Readonly<Record<string, string>>,
 ): Promise<TestRun> {
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
-  // A full run has built them.
-  const { TEST_PROGRAMS: built } = process.env;
-  const programs = built
-    ? files.map((file) => join(built, relative(root, file)).replace(/\.ts$/, ".js"))
-    : ["--conditions=rowhouse-source", "--import", "tsx", ...files];
+  const sources = ["--conditions=rowhouse-source", "--import", "tsx"];
   const runner = spawn(
     process.execPath,
-    ["--test", "--test-reporter=tap", "--test-concurrency=2", ...programs],
+    [...sources, "--test", "--test-reporter=tap", "--test-concurrency=2", ...files],
     { stdio: ["ignore", "pipe", "inherit"], env: { ...environment, ...settings } },
   );
   const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));

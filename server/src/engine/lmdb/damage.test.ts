@@ -26,7 +26,6 @@ import {
   sampleValue,
 } from "./test-damaged-samples.ts";
 import { isEngineError, newFolder } from "./test-engine.ts";
-import { programArguments } from "./test-program.ts";
 
 /** DAMAGES=500 tries more. */
 const DAMAGES = Number(process.env.DAMAGES ?? 18);
@@ -189,10 +188,14 @@ function flip(bytes: Buffer, at: number, bit = 1): void {
 function readEach(folders: readonly string[]): (Reading | undefined)[] {
   const readings: (Reading | undefined)[] = [];
   while (readings.length < folders.length) {
-    const { node, file } = programArguments("test-damaged-process");
+    const file = fileURLToPath(new URL("test-damaged-process.ts", import.meta.url));
     const { stdout, stderr, signal, status } = spawnSync(
       process.execPath,
-      [...node, file, ...folders.slice(readings.length)],
+      [
+        ...process.execArgv.filter((each) => !each.startsWith("--test")),
+        file,
+        ...folders.slice(readings.length),
+      ],
       { encoding: "utf8" },
     );
     for (const line of stdout.split("\n").filter(Boolean)) readings.push(JSON.parse(line));

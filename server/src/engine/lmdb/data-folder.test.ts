@@ -26,7 +26,6 @@ import { freeBytesOf, noSpaceLeft, PAGE_BYTES, unusedBytes } from "./data-file.t
 import { openLmdbEngine } from "./lmdb-engine.ts";
 import { FORMAT } from "./meta-record.ts";
 import { isEngineError, newFolder, withEngine } from "./test-engine.ts";
-import { programArguments } from "./test-program.ts";
 
 const a = key("p", "a");
 
@@ -130,7 +129,7 @@ describe("The data folder", () => {
     it("is refused without a crash when its disk has too little space to start", () => {
       const path = newFolder();
       const why = "the disk has 524288 bytes free";
-      runLimited(mounted(path, "512k"), "test-first-open-process", path, why);
+      runLimited(mounted(path, "512k"), "test-first-open-process.ts", path, why);
       rmSync(path, { recursive: true });
     });
   }
@@ -138,7 +137,7 @@ describe("The data folder", () => {
   it("is refused without a crash when a limit on file size leaves too little to start", () => {
     const path = newFolder();
     const why = "EFBIG: file too large, write$";
-    runLimited(fileLimit(64), "test-first-open-process", path, why);
+    runLimited(fileLimit(64), "test-first-open-process.ts", path, why);
     assert.deepEqual(readdirSync(path), []);
     rmSync(path, { recursive: true });
   });
@@ -152,7 +151,7 @@ describe("The data folder", () => {
     it("is refused without a crash when the address space is too small to map it", () => {
       const path = newFolder();
       const why = "this process may use 512000000000 bytes of address space";
-      runLimited("ulimit -v 500000000", "test-first-open-process", path, why);
+      runLimited("ulimit -v 500000000", "test-first-open-process.ts", path, why);
       rmSync(path, { recursive: true });
     });
   }
@@ -230,14 +229,14 @@ describe("The data folder", () => {
 
   it("refuses whole commits that do not fit on the disk, and accepts those that do", () => {
     const path = newFolder();
-    runLimited(fileLimit(4096), "test-full-disk-process", path);
+    runLimited(fileLimit(4096), "test-full-disk-process.ts", path);
     rmSync(path, { recursive: true });
   });
 
   if (hasMounts()) {
     it("refuses a large commit on a full disk without attempting the write", () => {
       const path = newFolder();
-      const { stderr } = runLimited(mounted(path, "6m"), "test-full-disk-process", path);
+      const { stderr } = runLimited(mounted(path, "6m"), "test-full-disk-process.ts", path);
       // The message that lmdb-js prints when a write fails.
       assert.doesNotMatch(stderr, /error/);
       rmSync(path, { recursive: true });
@@ -245,7 +244,7 @@ describe("The data folder", () => {
 
     it("reserves the last space of its disk for commits that free some", () => {
       const path = newFolder();
-      runLimited(mounted(path, "6m"), "test-filled-disk-process", path);
+      runLimited(mounted(path, "6m"), "test-filled-disk-process.ts", path);
       rmSync(path, { recursive: true });
     });
   }
@@ -275,8 +274,8 @@ function fileLimit(blocks: number): string {
 
 /** The program checks its own expectations, and fails if they do not hold. */
 function runLimited(limit: string, program: string, ...args: readonly string[]) {
-  const { node, file } = programArguments(program);
-  const command = ["-c", `${limit}; exec "$0" "$@"`, process.execPath, ...node, file, ...args];
+  const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program)];
+  const command = ["-c", `${limit}; exec "$0" "$@"`, ...node, ...args];
   const { status, stderr } = spawnSync("sh", command, { encoding: "utf8" });
   assert.equal(status, 0, stderr);
   return { stderr };

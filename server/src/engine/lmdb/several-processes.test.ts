@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
@@ -18,7 +19,6 @@ import {
 import type { Engine } from "../engine.ts";
 import { assertCanBeOpened } from "./data-file.ts";
 import { withEngine } from "./test-engine.ts";
-import { programArguments } from "./test-program.ts";
 
 const a = key("p", "a");
 
@@ -135,9 +135,10 @@ describe("Several processes on one folder", () => {
 
   it("exit while waiting for a transaction, and leave the lock free", () =>
     withEngine(async (engine) => {
-      const { node, file } = programArguments("test-ending-process");
+      const program = join(import.meta.dirname, "test-ending-process.ts");
       for (const how of ["exit", "throw"]) {
-        const { error } = spawnSync(process.execPath, [...node, file, engine.path, how], {
+        const node = [...process.execArgv, program, engine.path, how];
+        const { error } = spawnSync(process.execPath, node, {
           stdio: "ignore",
           timeout: 60_000,
           killSignal: "SIGKILL",
@@ -223,9 +224,8 @@ async function withSecondProcess<T>(
 
 /** Resolves when the process has opened the folder. */
 async function forkSecond(path: string, clock: number): Promise<ChildProcess> {
-  const { node, file } = programArguments("test-second-process");
-  const second = fork(file, [path, `${clock}`], {
-    execArgv: node,
+  const program = join(import.meta.dirname, "test-second-process.ts");
+  const second = fork(program, [path, `${clock}`], {
     stdio: ["pipe", "inherit", "inherit", "ipc"],
   });
   await once(second, "message");

@@ -3,11 +3,9 @@ import { randomBytes, randomInt } from "node:crypto";
 import {
   chmodSync,
   cpSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
-  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -46,7 +44,7 @@ export interface TestServer {
 export async function testServer({ keepsAlive = true } = {}): Promise<TestServer> {
   const given = process.env.POSTGRES_URL;
   if (given !== undefined) return { ...databasesOf(given), stop: async () => {} };
-  const server = await LocalServer.createAlike();
+  const server = await LocalServer.create();
   // What these tests check does not depend on the disk; those that crash servers have their own.
   server.configure({ fsync: "off" });
   await server.start();
@@ -98,36 +96,12 @@ export class LocalServer {
     return server;
   }
 
-  /**
-   * Like `create`, but the processes of a full run initialise one data directory and copy it, which takes a tenth of
-   * the two seconds of CPU. PostgreSQL takes all copies for the same database, as it does standbys.
-   */
-  static async createAlike(): Promise<LocalServer> {
-    const template = process.env.TEST_POSTGRES_TEMPLATE;
-    if (template === undefined) return LocalServer.create();
-    if (!existsSync(template)) {
-      const first = await LocalServer.create();
-      try {
-        renameSync(first.dataDirectory, template);
-      } catch (error) {
-        // Another process was faster.
-        if (!existsSync(template)) throw error;
-      }
-      await first.remove();
-    }
-    return LocalServer.#copyOf(template, embeddedBinaries());
-  }
-
-  static async #copyOf(dataDirectory: string, binaries: Binaries): Promise<LocalServer> {
-    const copy = new LocalServer(await freePort(), makeDirectory(), binaries);
-    cpSync(dataDirectory, copy.dataDirectory, { recursive: true });
-    giveAway(copy.dataDirectory, copy.#identity);
-    return copy;
-  }
-
   /** A copy of this server, which must be stopped, on a port of its own. */
-  copy(): Promise<LocalServer> {
-    return LocalServer.#copyOf(this.dataDirectory, this.#binaries);
+  async copy(): Promise<LocalServer> {
+    const copy = new LocalServer(await freePort(), makeDirectory(), this.#binaries);
+    cpSync(this.dataDirectory, copy.dataDirectory, { recursive: true });
+    giveAway(copy.dataDirectory, this.#identity);
+    return copy;
   }
 
   get isRunning(): boolean {
