@@ -18,6 +18,7 @@ it("The first bytes of partitions are those of stored data", () => {
     tableCatalog: 0x10,
     entities: 0x11,
     indexBuilds: 0x12,
+    explorerJobs: 0x13,
     queueCatalog: 0x20,
     messages: 0x21,
     blobCatalog: 0x30,
