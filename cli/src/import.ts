@@ -1,6 +1,10 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, extname, join } from "node:path";
-import { ENTITY_FORMATS, type EntityFormat } from "@rowhouse/protocol/entity-files";
+import {
+  ENTITY_FORMATS,
+  type EntityFormat,
+  type KeyColumns,
+} from "@rowhouse/protocol/entity-files";
 import { WRITE_MODES, type WriteMode } from "@rowhouse/protocol/entity-writes";
 import { type Command, Option } from "commander";
 import { addImportAzuriteCommand } from "./import-azurite.ts";
@@ -22,6 +26,8 @@ interface ImportOptions extends TransferOptions {
   readonly to?: string;
   readonly table?: string;
   readonly mode: WriteMode;
+  readonly partitionKey?: string;
+  readonly rowKey?: string;
   readonly rejects?: string;
 }
 
@@ -43,7 +49,13 @@ export function addImportCommand(program: Command): void {
       )
         .choices(WRITE_MODES)
         .default("replace"),
-    );
+    )
+    .option(
+      "--partition-key <column>",
+      "the column, or property, that becomes the PartitionKey in files without one",
+      notEmpty,
+    )
+    .option("--row-key <column>", "the one that becomes the RowKey", notEmpty);
   addTransferOptions(command)
     .option("--rejects <file>", "append what was refused, with its line, as JSON lines", notEmpty)
     .action(async (paths: readonly string[], options: ImportOptions) => {
@@ -59,10 +71,15 @@ async function importFiles(paths: readonly string[], options: ImportOptions): Pr
     throw new Error(`There is no .jsonl or .csv file in ${paths.join(", ")}.`);
   if (options.to === undefined) throw new Error("Name the destination with --to <endpoint>.");
   const connection = await connect(options.to, interruptible());
-  const { dryRun = false, mode } = options;
+  const { dryRun = false, mode, partitionKey, rowKey } = options;
+  const keys: KeyColumns = {
+    ...(partitionKey && { PartitionKey: partitionKey }),
+    ...(rowKey && { RowKey: rowKey }),
+  };
+  const given = Object.entries(keys).map(([key, column]) => `, ${key} from ${column}`);
   const checkpoint = new Checkpoint<ImportStates>(
     dryRun ? undefined : options.state,
-    `import (${mode}) of ${files.join(", ")} into ${connection.endpoint.url}`,
+    `import (${mode}${given.join("")}) of ${files.join(", ")} into ${connection.endpoint.url}`,
   );
   const state = checkpoint.read() ?? {};
   const say = (line: string) => process.stdout.write(`${line}\n`);
@@ -78,6 +95,7 @@ async function importFiles(paths: readonly string[], options: ImportOptions): Pr
         connection,
         table,
         mode,
+        keys,
         dryRun,
         pace,
         progress,

@@ -16,6 +16,15 @@ import { decodeUtf8 } from "./json-string.ts";
 export const ENTITY_FORMATS = ["jsonl", "csv"] as const;
 export type EntityFormat = (typeof ENTITY_FORMATS)[number];
 
+export const KEY_NAMES = ["PartitionKey", "RowKey"] as const;
+export type KeyName = (typeof KEY_NAMES)[number];
+
+/**
+ * For a key that a file does not have, the column of CSV, or property of JSON lines, whose value becomes it. It stays a
+ * property, too: with its type, and found again in what is exported.
+ */
+export type KeyColumns = Readonly<Partial<Record<KeyName, string>>>;
+
 /** A line or row of a file as the body of a request; or why it is none. */
 export interface FileRecord {
   /** The line where it begins, counted from 1 as editors do, the names of columns and blank lines included. */
@@ -32,6 +41,10 @@ export interface ReadOptions {
   readonly name: string;
   /** Types of columns, where a CSV file has no `@type` column. */
   readonly types?: ReadonlyMap<string, EdmType>;
+  /** What becomes the keys that the file does not have. */
+  readonly keys?: KeyColumns;
+  /** For a look at the file before somebody says what becomes its keys. */
+  readonly mayLackKeys?: boolean;
   /** Called with the columns of CSV, before its rows. */
   readonly onColumns?: (names: readonly string[], isTyped: boolean) => void;
 }
@@ -45,7 +58,101 @@ export function readRecords(
   chunks: AsyncIterable<Uint8Array>,
   options: ReadOptions,
 ): AsyncGenerator<FileRecord> {
-  return options.format === "jsonl" ? readJsonLines(chunks, options) : readRows(chunks, options);
+  const { format, keys = {} } = options;
+  const isCsv = format === "csv";
+  if (Object.keys(keys).length === 0)
+    return isCsv ? readRows(chunks, options) : readJsonLines(chunks, options);
+  return refuseRepeated(
+    isCsv ? readRows(chunks, options) : giveKeys(readJsonLines(chunks, options), keys),
+  );
+}
+
+/** A record with the keys of an earlier one is faulty: it would replace that, because of keys that the file never had. */
+async function* refuseRepeated(records: AsyncIterable<FileRecord>): AsyncGenerator<FileRecord> {
+  /** By partition and row key, the line where they were first. */
+  const lines = new Map<string, Map<string, number>>();
+  for await (const record of records) {
+    const { PartitionKey, RowKey } =
+      (record.fault === undefined && membersOf(record.body)) || NO_MEMBERS;
+    if (typeof PartitionKey !== "string" || typeof RowKey !== "string") {
+      // Whoever decodes it says what is wrong.
+      yield record;
+      continue;
+    }
+    const rows = lines.get(PartitionKey) ?? new Map<string, number>();
+    lines.set(PartitionKey, rows);
+    const first = rows.get(RowKey);
+    if (first === undefined) rows.set(RowKey, record.number);
+    const keys = [PartitionKey, RowKey].map((key) => JSON.stringify(key)).join(" and ");
+    yield first === undefined
+      ? record
+      : {
+          ...record,
+          fault: `line ${first} has the same keys, ${keys}. Keys differ in each entity.`,
+        };
+  }
+}
+
+/** Writes the keys into the bodies of JSON, and nothing else: numbers keep every digit. */
+async function* giveKeys(
+  records: AsyncIterable<FileRecord>,
+  keys: KeyColumns,
+): AsyncGenerator<FileRecord> {
+  for await (const record of records) {
+    const { body } = record;
+    const members = membersOf(body);
+    if (!members) {
+      yield record;
+      continue;
+    }
+    try {
+      const head = UTF8.encode(`${JSON.stringify(keysFrom(members, keys)).slice(0, -1)},`);
+      // Behind its brace there is a property at least: the one that became a key.
+      yield { ...record, body: joined(head, body.subarray(body.indexOf(BRACE) + 1)) };
+    } catch (error) {
+      yield { ...record, fault: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+type Members = Readonly<Record<string, unknown>>;
+const NO_MEMBERS: Members = {};
+
+/** @returns undefined for what is no object of JSON */
+function membersOf(body: Uint8Array): Members | undefined {
+  try {
+    const members: unknown = JSON.parse(STRICT.decode(body));
+    const isObject = typeof members === "object" && members !== null && !Array.isArray(members);
+    return isObject ? { ...members } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws Error that says which value can be no key, and why */
+function keysFrom(members: Members, keys: KeyColumns): KeyColumns {
+  const given: Partial<Record<KeyName, string>> = {};
+  for (const key of KEY_NAMES) {
+    const name = keys[key];
+    if (name === undefined) continue;
+    if (Object.hasOwn(members, key))
+      throw new Error(`it has a ${key} of its own, so ${name} cannot become it.`);
+    const value = Object.hasOwn(members, name) ? members[name] : undefined;
+    given[key] = keyText(value, name, key);
+  }
+  return given;
+}
+
+function keyText(value: unknown, name: string, key: KeyName): string {
+  const what = `${name}, which is to become its ${key}`;
+  const isRounded =
+    typeof value === "number" &&
+    (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)));
+  if (isRounded) throw new Error(`${what}, is a number with too many digits; a string keeps them.`);
+  if (value === undefined || value === null || value === "")
+    throw new Error(`it has no value of ${what}.`);
+  if (typeof value === "object") throw new Error(`${what}, is no string, number, true or false.`);
+  return String(value);
 }
 
 async function* readJsonLines(
@@ -117,15 +224,16 @@ function isBlank(line: Uint8Array): boolean {
 
 async function* readRows(
   chunks: AsyncIterable<Uint8Array>,
-  { name, types, onColumns }: ReadOptions,
+  options: ReadOptions,
 ): AsyncGenerator<FileRecord> {
+  const { name, onColumns } = options;
   let columns: Columns | undefined;
   for await (const { line, number, bytes } of linesOf(chunks, new CsvLines().find, name)) {
     if (isBlank(line)) continue;
     const cells = cellsOf(line);
     if (columns === undefined) {
       if (typeof cells === "string") throw new Error(`The first line of ${name}: ${cells}`);
-      columns = columnsOf(cells, name, types);
+      columns = columnsOf(cells, options);
       onColumns?.(cells, columns.isTyped);
       continue;
     }
@@ -165,18 +273,26 @@ interface Column {
 interface Columns {
   readonly count: number;
   readonly isTyped: boolean;
+  /** What becomes a key that the file does not have. */
+  readonly keys: readonly (readonly [KeyName, Column])[];
   readonly properties: readonly Column[];
 }
 
 function columnsOf(
   names: readonly string[],
-  file: string,
-  types: ReadonlyMap<string, EdmType> | undefined,
+  { name: file, types, keys = {}, mayLackKeys = false }: ReadOptions,
 ): Columns {
-  for (const key of KEYS) {
-    if (!names.includes(key)) {
-      throw new Error(`${file} has no column ${key}; its columns are ${names.join(", ")}.`);
+  for (const key of KEY_NAMES) {
+    const from = keys[key];
+    const has = names.includes(key);
+    if (from === undefined && !has && !mayLackKeys) {
+      const advice = "Choose the one that is to become it.";
+      throw new Error(
+        `${file} has no column ${key}; its columns are ${names.join(", ")}. ${advice}`,
+      );
     }
+    if (from !== undefined && has)
+      throw new Error(`${file} has a column ${key}, so ${from} cannot become it.`);
   }
   const repeated = names.find((name, at) => names.indexOf(name) !== at);
   if (repeated !== undefined) throw new Error(`${file} has two columns ${repeated}.`);
@@ -188,15 +304,25 @@ function columnsOf(
     const type = types?.get(name) ?? "Edm.String";
     properties.push({ name, at, typeAt: !isTyped || typeAt < 0 ? undefined : typeAt, type });
   }
-  return { count: names.length, isTyped, properties };
+  const becoming = KEY_NAMES.flatMap((key): [KeyName, Column][] => {
+    const from = keys[key];
+    if (from === undefined) return [];
+    const column = properties.find(({ name }) => name === from);
+    if (column) return [[key, column]];
+    const found = properties.map(({ name }) => name).join(", ") || "none";
+    throw new Error(`${file} has no column ${from} that could become its ${key}; it has ${found}.`);
+  });
+  return { count: names.length, isTyped, keys: becoming, properties };
 }
 
 /** @throws Error that says which cell cannot be read */
-function bodyOfRow({ count, properties }: Columns, cells: readonly string[]): Uint8Array {
+function bodyOfRow({ count, keys, properties }: Columns, cells: readonly string[]): Uint8Array {
   if (cells.length !== count) {
     throw new Error(`${cells.length} cells, where the first line names ${count} columns.`);
   }
-  const members: string[] = [];
+  const members = keys.map(
+    ([key, { name, at }]) => `"${key}":${JSON.stringify(keyText(cells[at], name, key))}`,
+  );
   for (const { name, at, typeAt, type: ofColumn } of properties) {
     const text = cells[at]!;
     if (name === "PartitionKey" || name === "RowKey") {
@@ -293,7 +419,11 @@ class CsvWriter {
   }
 
   head(): string {
-    return printCsv([...KEYS, "Timestamp", ...this.#names.flatMap((name) => [name, name + TYPE])]);
+    return printCsv([
+      ...KEY_NAMES,
+      "Timestamp",
+      ...this.#names.flatMap((name) => [name, name + TYPE]),
+    ]);
   }
 
   row(body: Uint8Array): string {
@@ -320,7 +450,6 @@ function eachValue(
   }
 }
 
-const KEYS = ["PartitionKey", "RowKey"] as const;
 const TYPE = "@type";
 const WRITTEN_AT_ONCE = 1 << 18;
 /** Much more than an entity of 1 MiB takes, whatever is escaped in it. */
@@ -329,6 +458,7 @@ const TAB = 0x09;
 const LINE_FEED = 0x0a;
 const RETURN = 0x0d;
 const SPACE = 0x20;
+const BRACE = 0x7b;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const UTF8 = new TextEncoder();
 const STRICT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

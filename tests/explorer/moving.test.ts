@@ -234,6 +234,54 @@ function flows() {
     );
   });
 
+  it("without keys get them from columns that are chosen, here as on the command line", async () => {
+    const rows = ["1984,Dune,7", "1984,,8", "1985,Dune,9", "1984,Dune,10", "19/85,Alien,11"];
+    const path = write("keyless.csv", `year,title,N\n${rows.join("\n")}\n`);
+    await choose("Keyless", path);
+    await dialog().getByText("The file has no PartitionKey and no RowKey").waitFor();
+    assert.equal(await button(/^Import/).isDisabled(), true);
+    assert.equal(await button("Try it out").isDisabled(), true);
+    await accessible();
+    await dialog().getByLabel("PartitionKey").selectOption("year");
+    await dialog().getByLabel("RowKey").selectOption("title");
+    await dialog().getByText("2 of the first 5 records would be refused: line 3: it has").waitFor();
+    await dialog().getByText("First: 1984 / Dune, 1985 / Dune, 19/85 / Alien.").waitFor();
+    await accessible();
+    await button("Try it out").click();
+    await dialog()
+      .getByText("2 entities would be written, 3 refused. Nothing was written.")
+      .waitFor();
+    await button(/^Import/).click();
+    await dialog().getByText("2 entities written, 3 refused.").waitFor();
+    const here = readFileSync(
+      await keep(() => button("Download what was refused").click()),
+      "utf8",
+    );
+    const reasons = (text: string) =>
+      text.split("\n").flatMap((line) => (line ? JSON.parse(line).reason : []));
+    assert.deepEqual(reasons(here), [
+      "it has no value of title, which is to become its RowKey.",
+      'line 2 has the same keys, "1984" and "Dune". Keys differ in each entity.',
+      reasons(here).at(-1),
+    ]);
+    await close();
+    await page.getByText("end of the result").waitFor();
+    const exported = linesOf(await exportAs(/^JSON lines/));
+    await close();
+    const refused = join(folder, "refused.jsonl");
+    const command = new RowhouseCommand([
+      ...["import", path, "--to", server.connectionString, "--table", "KeylessToo"],
+      ...["--partition-key", "year", "--row-key", "title", "--rejects", refused],
+    ]);
+    assert.equal(await command.exited, 1, command.stderr);
+    assert.deepEqual(reasons(readFileSync(refused, "utf8")), reasons(here));
+    await open("KeylessToo");
+    await page.getByText("end of the result").waitFor();
+    const there = linesOf(await exportAs(/^JSON lines/));
+    // The page guesses types of columns; the command takes all for text.
+    assert.equal(there, exported.replace(/:(7|9|198[45])\b/g, ':"$1"'));
+  });
+
   it("are imported from where it broke off, after the page was loaded again", async () => {
     const lines = Array.from(
       { length: 1200 },

@@ -1,5 +1,10 @@
 import { createReadStream, statSync } from "node:fs";
-import { type EntityFormat, type FileRecord, readRecords } from "@rowhouse/protocol/entity-files";
+import {
+  type EntityFormat,
+  type FileRecord,
+  type KeyColumns,
+  readRecords,
+} from "@rowhouse/protocol/entity-files";
 import { type ImportState, importRecords } from "@rowhouse/protocol/entity-import";
 import type { WriteMode } from "@rowhouse/protocol/entity-writes";
 import type { Checkpoint } from "./checkpoint.ts";
@@ -16,6 +21,7 @@ export interface ImportOptions {
   readonly connection: TableConnection;
   readonly table: string;
   readonly mode: WriteMode;
+  readonly keys?: KeyColumns;
   readonly dryRun: boolean;
   readonly pace: Pace;
   readonly progress: TransferProgress;
@@ -34,12 +40,12 @@ export async function importFile(
   states: ImportStates,
   checkpoint: Checkpoint<ImportStates>,
 ): Promise<number> {
-  const { path, format, connection, table, mode, dryRun, pace, progress, onReject } = options;
+  const { path, format, connection, table, mode, keys, dryRun, pace, progress, onReject } = options;
   const size = Math.max(1, statSync(path).size);
   const state = states[path] ?? { line: 0, written: 0 };
   states[path] = state;
   if (!dryRun) await createTable(connection, table);
-  await importRecords(recordsOf(path, format), state, {
+  await importRecords(recordsOf(path, format, keys), state, {
     format,
     atOnce: CHANGES_AT_ONCE,
     async write(entities) {
@@ -59,6 +65,11 @@ export async function importFile(
 }
 
 /** The records of a file on this machine. */
-export function recordsOf(path: string, format: EntityFormat): AsyncGenerator<FileRecord> {
-  return readRecords(createReadStream(path, { highWaterMark: 1 << 20 }), { format, name: path });
+export function recordsOf(
+  path: string,
+  format: EntityFormat,
+  keys: KeyColumns = {},
+): AsyncGenerator<FileRecord> {
+  const chunks = createReadStream(path, { highWaterMark: 1 << 20 });
+  return readRecords(chunks, { format, name: path, keys });
 }

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { EDM_TYPES, type EdmType } from "@rowhouse/protocol/edm";
-import type { EntityFormat } from "@rowhouse/protocol/entity-files";
+import type { EntityFormat, KeyColumns, KeyName } from "@rowhouse/protocol/entity-files";
 import type { ImportState } from "@rowhouse/protocol/entity-import";
 import { WRITE_MODES, type WriteMode } from "@rowhouse/protocol/entity-writes";
 import { useEffect, useRef } from "preact/hooks";
@@ -38,6 +38,7 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
   const chosen = useSignal<Chosen | undefined>(undefined);
   const unreadable = useSignal("");
   const types = useSignal<ReadonlyMap<string, EdmType>>(new Map());
+  const keys = useSignal<KeyColumns>({});
   const mode = useSignal<WriteMode>("replace");
   const goesOn = useSignal(false);
   const phase = useSignal<Phase>("chooses");
@@ -63,10 +64,30 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
     try {
       const preview = await previewOf(chunksOf(file), { format, name: file.name });
       const begun = new BegunImports(table, file).read();
+      keys.value = {};
       types.value = new Map(begun?.types ?? preview.guesses ?? []);
       if (begun) mode.value = begun.mode;
       goesOn.value = begun !== undefined;
       chosen.value = { file, format, preview, begun };
+      for (const key of preview.lacks) {
+        const column = begun?.keys?.[key];
+        if (column !== undefined) await chooseKey(key, column);
+      }
+    } catch (error) {
+      unreadable.value = error instanceof Error ? error.message : String(error);
+    }
+  };
+  /** Looks at the file again, with its keys, when all of them are chosen. */
+  const chooseKey = async (key: KeyName, column: string) => {
+    keys.value = { ...keys.value, [key]: column };
+    if (!chosen.value || !isKeyed(chosen.value, keys.value)) return;
+    const { file, format } = chosen.value;
+    try {
+      const options = { format, name: file.name, keys: keys.value };
+      const preview = await previewOf(chunksOf(file), options);
+      if (chosen.value?.file !== file) return;
+      chosen.value = { ...chosen.value, preview };
+      phase.value = "chooses";
     } catch (error) {
       unreadable.value = error instanceof Error ? error.message : String(error);
     }
@@ -90,11 +111,14 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
         {
           ...{ table, file, format, mode: mode.value, isDryRun, signal },
           types: preview.guesses && types.value,
+          keys: keys.value,
           onReject: (reject) => rejects.current.push(reject),
           moved(next, done) {
             state.value = next;
             share.value = done;
-            if (!isDryRun) kept.write({ ...next, mode: mode.value, types: [...types.value] });
+            if (isDryRun) return;
+            const how = { mode: mode.value, types: [...types.value], keys: keys.value };
+            kept.write({ ...next, ...how });
           },
         },
         { ...from },
@@ -114,6 +138,7 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
     return work(false, begun && { line: begun.line, written: begun.written });
   };
   const isEnded = phase.value === "ended";
+  const isOff = isBusy || !chosen.value || !isKeyed(chosen.value, keys.value);
   return (
     <dialog
       ref={dialog}
@@ -137,7 +162,7 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
         }}
       >
         <label>
-          A file of JSON lines, or of CSV with the columns PartitionKey and RowKey
+          A file of JSON lines, or of CSV
           <input
             type="file"
             accept=".jsonl,.csv,.json,.txt"
@@ -152,7 +177,12 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
         )}
         {chosen.value && (phase.value === "chooses" || phase.value === "tried") && (
           <>
-            <Columns preview={chosen.value.preview} types={types} />
+            <Keys preview={chosen.value.preview} keys={keys.value} choose={chooseKey} />
+            <Columns
+              preview={chosen.value.preview}
+              types={types}
+              isKeyed={isKeyed(chosen.value, keys.value)}
+            />
             <label>
               An entity that exists
               <select
@@ -209,10 +239,10 @@ export function ImportDialog({ view, close }: { view: TableView; close: () => vo
           )}
           {chosen.value && phase.value !== "stopped" && !isEnded && (
             <>
-              <button type="button" disabled={isBusy} onClick={() => work(true)}>
+              <button type="button" disabled={isOff} onClick={() => work(true)}>
                 Try it out
               </button>
-              <button type="submit" class="primary" disabled={isBusy}>
+              <button type="submit" class="primary" disabled={isOff}>
                 Import {bytes(chosen.value.file.size)}
               </button>
             </>
@@ -242,19 +272,71 @@ function wordsOf(phase: Phase, { line, written }: ImportState, rejected: number,
   }
 }
 
+function isKeyed({ preview }: Chosen, keys: KeyColumns): boolean {
+  return preview.lacks.every((key) => keys[key] !== undefined);
+}
+
+/** Asks what becomes the keys of a file that has none. */
+function Keys({
+  preview: { lacks, columns, faults, records },
+  keys,
+  choose,
+}: {
+  preview: Preview;
+  keys: KeyColumns;
+  choose: (key: KeyName, column: string) => void;
+}) {
+  if (lacks.length === 0) return null;
+  return (
+    <fieldset>
+      <legend>
+        The file has no {lacks.join(" and no ")}: what becomes it stays a property, too
+      </legend>
+      {lacks.map((key) => (
+        <label key={key}>
+          {key}
+          <select
+            required
+            value={keys[key] ?? ""}
+            onChange={(event) => choose(key, event.currentTarget.value)}
+          >
+            <option value="" disabled>
+              choose…
+            </option>
+            {columns.map(({ name }) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+      ))}
+      {faults.length > 0 && (
+        <p class="problem" role="alert">
+          {count(faults.length)} of the first {counted(records, "record")} would be refused:{" "}
+          {faults[0]}
+        </p>
+      )}
+    </fieldset>
+  );
+}
+
 function Columns({
   preview,
   types,
+  isKeyed: hasKeys,
 }: {
   preview: Preview;
   types: { value: ReadonlyMap<string, EdmType> };
+  isKeyed: boolean;
 }) {
   const { columns, first, records, guesses } = preview;
   const keys = first.map(({ partitionKey, rowKey }) => `${partitionKey || "∅"} / ${rowKey || "∅"}`);
   return (
     <>
       <p class="small">
-        {keys.length > 0 ? `First: ${keys.join(", ")}.` : "None of the first records can be read."}
+        {first.length === 0 && "None of the first records can be read."}
+        {first.length > 0 && hasKeys && `First: ${keys.join(", ")}.`}
         {guesses &&
           ` The file has no types: the first ${counted(records, "record")} look like these, which you can change.`}
       </p>

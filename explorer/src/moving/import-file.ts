@@ -1,5 +1,5 @@
 import type { EdmType } from "@rowhouse/protocol/edm";
-import { type EntityFormat, readRecords } from "@rowhouse/protocol/entity-files";
+import { type EntityFormat, type KeyColumns, readRecords } from "@rowhouse/protocol/entity-files";
 import {
   type ImportedEntity,
   type ImportState,
@@ -37,6 +37,7 @@ export interface ImportWork {
   readonly format: EntityFormat;
   readonly mode: WriteMode;
   readonly types: ReadonlyMap<string, EdmType> | undefined;
+  readonly keys: KeyColumns;
   /** Reads and checks everything, and writes nothing. */
   readonly isDryRun: boolean;
   readonly signal: AbortSignal;
@@ -50,9 +51,9 @@ export interface ImportWork {
  * @throws ServerError where nothing more can be written; AbortError, between two groups of entities
  */
 export async function importFile(work: ImportWork, state: ImportState): Promise<void> {
-  const { table, file, format, mode, types, isDryRun, signal, onReject, moved } = work;
+  const { table, file, format, mode, types, keys, isDryRun, signal, onReject, moved } = work;
   const { name } = file;
-  const records = readRecords(chunksOf(file), { format, name, ...(types && { types }) });
+  const records = readRecords(chunksOf(file), { format, name, keys, ...(types && { types }) });
   await importRecords(records, state, {
     format,
     atOnce: ENTITIES_AT_ONCE,
@@ -99,6 +100,8 @@ async function send(
 export interface Begun extends ImportState {
   readonly mode: WriteMode;
   readonly types: readonly (readonly [string, EdmType])[];
+  /** Those of an earlier version have none. */
+  readonly keys?: KeyColumns;
 }
 
 /** Kept by this browser, for each table and file. */

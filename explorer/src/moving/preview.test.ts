@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { KeyColumns } from "@rowhouse/protocol/entity-files";
 import { previewOf, typeOfTexts } from "./preview.ts";
 
 describe("A file before it is imported", () => {
-  const preview = (text: string, format: "csv" | "jsonl") => {
+  const preview = (text: string, format: "csv" | "jsonl", keys?: KeyColumns) => {
     async function* chunks() {
       yield new TextEncoder().encode(text);
     }
-    return previewOf(chunks(), { format, name: "a" });
+    return previewOf(chunks(), { format, name: "a", ...(keys && { keys }) });
   };
 
   it("has columns of the narrowest type that all of their texts look like", () => {
@@ -44,5 +45,27 @@ describe("A file before it is imported", () => {
       [lines.records, lines.columns[0]!.types, lines.guesses],
       [...[2, ["Edm.Int32"], undefined]],
     );
+  });
+
+  it("says which keys it lacks, and how it looks with those that were chosen", async () => {
+    const text = "year,title\n1984,Dune\n,Alien\n";
+    const without = await preview(text, "csv");
+    assert.deepEqual(without.lacks, ["PartitionKey", "RowKey"]);
+    assert.deepEqual(
+      without.columns.map(({ name }) => name),
+      ["year", "title"],
+    );
+    const { first, lacks, faults } = await preview(text, "csv", {
+      ...{ PartitionKey: "year", RowKey: "title" },
+    });
+    assert.deepEqual(
+      first.map(({ partitionKey, rowKey }) => [partitionKey, rowKey]),
+      [["1984", "Dune"]],
+    );
+    assert.deepEqual(lacks, ["PartitionKey", "RowKey"]);
+    assert.match(faults[0]!, /^line 3: it has no value of year/);
+    assert.deepEqual((await preview('{"RowKey":"r","n":1}', "jsonl")).lacks, ["PartitionKey"]);
+    for (const none of ['{"PartitionKey":"","RowKey":"","n":1}', "nothing", ""])
+      assert.deepEqual((await preview(none, "jsonl")).lacks, [], none);
   });
 });

@@ -1,5 +1,11 @@
 import type { EdmType } from "@rowhouse/protocol/edm";
-import { type EntityFormat, type FileRecord, readRecords } from "@rowhouse/protocol/entity-files";
+import {
+  type EntityFormat,
+  KEY_NAMES,
+  type KeyColumns,
+  type KeyName,
+  readRecords,
+} from "@rowhouse/protocol/entity-files";
 import { readValue } from "../editing/edm-text.ts";
 import { parseEntities, type Row } from "../entities.ts";
 
@@ -17,30 +23,46 @@ export interface PreviewColumn {
 
 export interface Preview {
   readonly columns: readonly PreviewColumn[];
+  /** With the keys that they have, or get. */
   readonly first: readonly Row[];
   readonly records: number;
+  /** Keys that the file does not have: others of its columns become them. */
+  readonly lacks: readonly KeyName[];
+  /** Those that cannot be read, or cannot have the keys that were chosen. */
+  readonly faults: readonly string[];
   /** Of CSV without types, whose columns are read as what their values look like. */
   readonly guesses: ReadonlyMap<string, EdmType> | undefined;
 }
 
 /**
  * Looks at the first records of a file.
+ * @param keys what becomes the keys that it lacks, once that was chosen
  * @throws Error for a file that is none of its format
  */
 export async function previewOf(
   chunks: AsyncIterable<Uint8Array>,
-  { format, name }: { readonly format: EntityFormat; readonly name: string },
+  { format, name, keys }: { format: EntityFormat; name: string; keys?: KeyColumns },
 ): Promise<Preview> {
   let isTyped = true;
+  const has = new Set<string>();
   const rows: Row[] = [];
+  const first: Row[] = [];
+  const faults: string[] = [];
   let records = 0;
-  const onColumns = (_: readonly string[], typed: boolean) => {
+  const onColumns = (columns: readonly string[], typed: boolean) => {
+    for (const column of columns) has.add(column);
     isTyped = typed;
   };
-  for await (const record of readRecords(chunks, { format, name, onColumns })) {
+  const options = { format, name, onColumns, mayLackKeys: true, ...(keys && { keys }) };
+  for await (const { body, fault, number } of readRecords(chunks, options)) {
     records++;
-    const row = rowOf(record);
+    const text = new TextDecoder().decode(body);
+    const row = rowOf(text);
     if (row) rows.push(row);
+    if (row && format === "jsonl")
+      for (const member of Object.keys(JSON.parse(text))) has.add(member);
+    if (row && fault === undefined && first.length < 3) first.push(row);
+    if (fault !== undefined) faults.push(`line ${number}: ${fault}`);
     if (records === PREVIEWED_MAX) break;
   }
   const columns = columnsOf(rows);
@@ -52,15 +74,18 @@ export async function previewOf(
           return [column, typeOfTexts(values)] as const;
         }),
       );
-  return { columns, first: rows.slice(0, 3), records, guesses };
+  // Of a file without anything to choose from, trying it out says what is wrong.
+  const lacks = KEY_NAMES.filter(
+    (key) => columns.length > 0 && (keys?.[key] !== undefined || !has.has(key)),
+  );
+  return { columns, first, records, guesses, lacks, faults };
 }
 
-function rowOf({ body, fault }: FileRecord): Row | undefined {
-  if (fault !== undefined) return undefined;
+/** Of an entity, with keys or without; what else is wrong with it is said by trying it out. */
+function rowOf(json: string): Row | undefined {
   try {
-    return parseEntities(new TextDecoder().decode(body))[0];
+    return parseEntities(`{"value":[${json}]}`)[0];
   } catch {
-    // Trying it out says why.
     return undefined;
   }
 }
