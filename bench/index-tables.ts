@@ -21,6 +21,7 @@ import { TABLE_DOCUMENTS } from "@rowhouse/server/xml/document-rules";
 import type { Bench } from "./harness/bench.ts";
 import type { Question } from "./harness/question.ts";
 import { finding } from "./harness/results.ts";
+import { measureBuilds } from "./index-build.ts";
 
 const WRITERS = 64;
 const BLOCK = 1000;
@@ -34,10 +35,13 @@ const VARIANTS: Readonly<Record<string, readonly string[]>> = {
   "four random": ["R1:String", "R2:String", "R3:String", "R4:String"],
 };
 
-/** In this process, without HTTP: by CPU, because the differences sought are smaller than a busy machine's. */
+/**
+ * Writes and queries in this process, without HTTP: by CPU, because the differences sought are smaller than a busy
+ * machine's. Builds beside point queries over HTTP.
+ */
 export const indexTables: Question = {
   name: "index-tables",
-  asks: "What does an index cost writers, and what does it save queries?",
+  asks: "What does an index cost writers, what does it save queries, and what does its building delay?",
   async run(bench) {
     const engine = await openLmdbEngine({ path: bench.folder("index-tables") });
     try {
@@ -47,6 +51,7 @@ export const indexTables: Question = {
     } finally {
       await engine.close();
     }
+    await measureBuilds(bench);
   },
 };
 

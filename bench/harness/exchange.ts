@@ -10,7 +10,10 @@ import { ResponseReader } from "../load/response-reader.ts";
 import { SharedKeyWriter } from "../load/shared-key-writer.ts";
 
 /** Sends one request on its own connection: for setup, never for measuring. */
-function exchange(target: Target, request: string): Promise<{ status: number; body: string }> {
+export function exchange(
+  target: Target,
+  request: string,
+): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const reader = new ResponseReader();
     reader.keepsBodies = true;
