@@ -10,6 +10,8 @@ import { interrupt, type Pace, TWO_WORKERS } from "./interruption.ts";
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const rounds = Number(process.env.CRASH_ROUNDS ?? 2);
 const CLIENTS = 4;
+/** Hundreds. More than are built before a declaration is answered, so that servers are killed while they build. */
+const OLD_BATCHES = 30;
 const KEYS = ["A:Int32", "B:String", "A:Int32,B:String", "PartitionKey,B:String"];
 const INSECURE = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
 
@@ -18,12 +20,18 @@ describe(`A server killed while it keeps and builds indexes (seed ${seed}, CRASH
     await withFolder(async (folder) => {
       const random = seededRandom(seed);
       let server: RowhouseProcess | undefined;
+      let resumed = 0;
       try {
         for (let round = 0; round <= rounds; round++) {
           server = await startRowhouse(folder, round % 2 === 1 ? TWO_WORKERS : ["--silent"]);
           const wire = wireOf(server);
           if (round === 0) await createTable(server, wire);
           // What was being built when it was killed goes on, and what was repaired or dropped is whole.
+          if (
+            (await list(wire)).some(({ name, state }) => name === "Late" && state === "building")
+          ) {
+            resumed++;
+          }
           await settle(wire);
           await verify(wire, `after round ${round}`);
           if (round < rounds) {
@@ -44,6 +52,7 @@ describe(`A server killed while it keeps and builds indexes (seed ${seed}, CRASH
           wire.close();
           server = undefined;
         }
+        assert.ok(resumed > 0, "No server was killed while it built an index.");
       } finally {
         await server?.kill();
       }
@@ -64,7 +73,7 @@ function wireOf({ tableUrl }: RowhouseProcess): TableWire {
 async function createTable(server: RowhouseProcess, wire: TableWire): Promise<void> {
   const table = clientOf(server);
   await table.createTable();
-  for (let batch = 0; batch < 8; batch++) {
+  for (let batch = 0; batch < OLD_BATCHES; batch++) {
     const actions = Array.from({ length: 100 }, (_, row): TransactionAction => {
       const keys = { partitionKey: `old ${batch}`, rowKey: String(row) };
       return ["create", { ...keys, A: row, B: `b${row % 7}` }];
