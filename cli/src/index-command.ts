@@ -8,7 +8,7 @@ import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { CheckedPiece } from "@rowhouse/server/table/indexes/index-check";
 import type { DryRun } from "@rowhouse/server/table/indexes/index-dry-run";
 import type { ShownIndex } from "@rowhouse/server/table/indexes/index-json";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { recordedLines } from "./advise.ts";
 import { fetchSigned, messageIn } from "./explain-request.ts";
 import type { TableRequest } from "./move/table-endpoint.ts";
@@ -37,7 +37,12 @@ export function addIndexCommand(program: Command): void {
       "-k, --key <parts>",
       "what it is sorted by: LastName,FirstName, or Day:DateTime desc, or PartitionKey,LastName for an order inside each partition; required",
     )
-    .option("--rate <entities>", "entities a second at which it is built; default: 20000")
+    .addOption(
+      new Option(
+        "--rate <entities>",
+        "entities a second at which it is built; default: 20000",
+      ).conflicts("fast"),
+    )
     .option("--fast", "build it as fast as possible")
     .action(async (name: string, { against, table, key, rate, fast }: Declared) => {
       const declaration = { table, key, ...(fast ? { rate: 0 } : rate && { rate: Number(rate) }) };

@@ -10,7 +10,7 @@ import { addEntryChanges, type OpenIndex, openIndex } from "./indexes/open-index
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
-import type { TableValue } from "./table-value.ts";
+import type { TableIndex, TableValue } from "./table-value.ts";
 
 /** A table opened for reads and writes: its catalog entry and the prefix of its keys. */
 export interface OpenTable {
@@ -55,17 +55,30 @@ export class EntityStore {
   /**
    * The table for a read of many entities, which counts only if `isUnchanged` confirms it afterwards, unless it is
    * confirmed already. An engine in another process is not asked twice: what was remembered will do.
-   * @throws ServiceError TableNotFound
+   * @throws ServiceError TableNotFound; ServerBusy if it is an index that lacks entries
    */
   openToRead(
     account: string,
     name: string,
   ): Awaitable<{ readonly opened: OpenTable; readonly isConfirmed: boolean }> {
     const remembered = this.#catalog.remembered(account, name);
-    if (remembered && this.#engine.newestCommit() === undefined) {
+    if (remembered && !isIndex(remembered) && this.#engine.newestCommit() === undefined) {
       return { opened: this.#open(account, remembered), isConfirmed: false };
     }
-    return whenReady(this.openTable(account, name), (opened) => ({ opened, isConfirmed: true }));
+    return whenReady(this.#openWhole(account, name), (opened) => ({ opened, isConfirmed: true }));
+  }
+
+  /** @throws ServiceError TableNotFound; ServerBusy if it is an index that lacks entries */
+  #openWhole(account: string, name: string): Awaitable<OpenTable> {
+    return whenReady(this.openTable(account, name), (opened) => {
+      const { indexOf } = opened.named.value;
+      if (indexOf === undefined) return opened;
+      return whenReady(this.#find(account, indexOf), (table) => {
+        const index = table?.indexes.find(({ index: { id } }) => id === opened.named.id)?.index;
+        if (index && index.state !== "ready") throw lacksEntries(index);
+        return opened;
+      });
+    });
   }
 
   /**
@@ -112,7 +125,7 @@ export class EntityStore {
 
   /**
    * The record of an entity; undefined if there is none. The caller owns the bytes.
-   * @throws ServiceError TableNotFound
+   * @throws ServiceError TableNotFound; ServerBusy if the table is an index that lacks entries
    */
   get(
     account: string,
@@ -121,7 +134,7 @@ export class EntityStore {
     rowKey: string,
   ): Awaitable<Uint8Array | undefined> {
     const named = this.#catalog.remembered(account, name);
-    if (!named) return this.#getAfresh(account, name, partitionKey, rowKey);
+    if (!named || isIndex(named)) return this.#getAfresh(account, name, partitionKey, rowKey);
     const table = this.#open(account, named);
     const key = entityKey(table.prefix, partitionKey, rowKey);
     const newestCommit = this.#engine.newestCommit();
@@ -144,7 +157,7 @@ export class EntityStore {
   }
 
   #getAfresh(account: string, name: string, partitionKey: string, rowKey: string) {
-    return whenReady(this.openTable(account, name), ({ prefix }) =>
+    return whenReady(this.#openWhole(account, name), ({ prefix }) =>
       whenReady(
         this.#engine.get([entityKey(prefix, partitionKey, rowKey)]),
         ([entry]) => entry && recordOf(entry),
@@ -184,7 +197,7 @@ export class EntityStore {
       for (;;) {
         const opening = this.openTable(account, name);
         const table = opening instanceof Promise ? await opening : opening;
-        if (isKeptByServer(table)) return refused(0, keptByServer());
+        if (isIndex(table.named)) return refused(0, keptByServer());
         if (table.indexes.length > 0) return await mergeIndexed();
         const key = entityKey(table.prefix, partitionKey, rowKey);
         const updated = await this.#engine.update!(key, change, this.#premiseOf(table));
@@ -222,7 +235,7 @@ export class EntityStore {
     const table = finding instanceof Promise ? await finding : finding;
     if (!table) return refused(0, new ServiceError("TableNotFound"));
     const { named, prefix, indexes } = table;
-    if (isKeptByServer(table)) return refused(0, keptByServer());
+    if (isIndex(table.named)) return refused(0, keptByServer());
     // It got its first index since: now the mutations depend on entities that were not to be read.
     if (indexes.length > 0 !== isIndexed && !complete) return LOST;
     const keys = entityKeys(prefix, mutations);
@@ -260,9 +273,9 @@ export class EntityStore {
   }
 
   /** Whether the commit can tell whether the table is as remembered. (One kept by the server may not be written.) */
-  #looksItself({ value }: Named<TableValue>): boolean {
+  #looksItself(named: Named<TableValue>): boolean {
     const { freePremises, loosePremises } = this.#engine.supports;
-    return loosePremises && !freePremises && value.indexOf === undefined;
+    return loosePremises && !freePremises && !isIndex(named);
   }
 
   #open(account: string, named: Named<TableValue>): OpenTable {
@@ -424,8 +437,19 @@ function dependsOnCurrent(mutation: Mutation): boolean {
   return mutation.kind !== "insert";
 }
 
-function isKeptByServer({ named }: OpenTable): boolean {
-  return named.value.indexOf !== undefined;
+function isIndex({ value }: Named<TableValue>): boolean {
+  return value.indexOf !== undefined;
+}
+
+/** The answer to every read of such a table: the entities that it would leave out might as well not exist. */
+function lacksEntries({ name, state }: TableIndex): ServiceError {
+  const cure =
+    state === "building"
+      ? `\`rowhouse index show ${name}\` says how far it has come`
+      : `\`rowhouse index repair ${name}\` mends it`;
+  return new ServiceError("ServerBusy", {
+    message: `${name} is ${state}, so entries may be missing: ${cure}. Until then, query the table that it indexes.`,
+  });
 }
 
 /** The answer to every write to the table of an index. No client library retries it. */

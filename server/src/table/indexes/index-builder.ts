@@ -48,6 +48,8 @@ const SCANNED_AT_ONCE = 2000;
 const COMMIT_ENTRIES = 250;
 /** For builds without a rate, whose declaration says that others may wait: a quarter of the flushes. */
 const FAST_COMMIT_ENTRIES = 1000;
+/** A server that stops waits as long for a build. */
+const PAUSE_MS = 100;
 const PERIOD_MS = 60_000;
 /** As the reaper waits, and for the same reason: a write that began before the index was declared may still commit. */
 const GRACE_MICROS = 60 * 1_000_000;
@@ -108,7 +110,10 @@ export class IndexBuilder implements BackgroundWork {
     }
   }
 
-  /** Builds one run of an index: the entries of some entities, in the order of the index. */
+  /**
+   * Builds one run of an index: the entries of some entities, in the order of the index.
+   * @param entitiesMax for one who waits for it: then without pauses
+   */
   async step(
     account: string,
     name: string,
@@ -119,7 +124,7 @@ export class IndexBuilder implements BackgroundWork {
     const kept = await indexes.find(account, name);
     if (kept?.index.state !== "building") return "over";
     const { table, index } = kept;
-    const { rate = BUILD_RATE } = index;
+    const { rate = BUILD_RATE } = entitiesMax === undefined ? index : { rate: 0 };
     if (index.awaitsWriters && engine.nextVersion() - index.since < GRACE_MICROS) return "waiting";
     const accountId = catalog.accountId(account);
     const key = progressKey(accountId, index.id);
@@ -201,8 +206,16 @@ export class IndexBuilder implements BackgroundWork {
       if (this.#loop.closed || !(await this.#commit(some, open, { version, heldAt, premise })))
         return false;
       const duration = rate > 0 ? (some.length * entitiesEach * 1000) / rate : 0;
-      await pause(duration - (performance.now() - began));
+      await this.#pauseUntil(began + duration);
     }
+  }
+
+  /** Lets others work at least once. Ends early when the server stops. */
+  async #pauseUntil(time: number): Promise<void> {
+    do {
+      const ms = Math.min(PAUSE_MS, time - performance.now());
+      await new Promise((resolve) => (ms < 1 ? setImmediate(resolve) : setTimeout(resolve, ms)));
+    } while (performance.now() + 1 < time && !this.#loop.closed);
   }
 
   /** @returns false if the premise fails: the table or its indexes changed */
@@ -260,11 +273,4 @@ interface Run {
   readonly heldAt: number | undefined;
   /** Where the next one begins; undefined at the end of the table. */
   readonly next: Key | undefined;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    if (ms < 1) setImmediate(resolve);
-    else setTimeout(resolve, ms);
-  });
 }

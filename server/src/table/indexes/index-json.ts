@@ -67,10 +67,14 @@ export function readDeclaration(name: string, body: Uint8Array): DeclaredIndex {
   if (other !== undefined) throw expected(`it has no member "${other}"`);
   if (typeof table !== "string") throw expected('"table" is missing');
   if (typeof key !== "string") throw expected('"key" is missing');
-  if (rate !== undefined && !(typeof rate === "number" && rate >= 0)) {
-    throw expected('"rate" is not a number of entities per second');
+  if (rate !== undefined && !isCount(rate)) {
+    throw expected('"rate" is not a whole number of entities per second');
   }
   return { name, table, key, ...(rate !== undefined && { rate }) };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 function expected(what: string): ServiceError {

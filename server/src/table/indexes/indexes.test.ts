@@ -122,6 +122,37 @@ describe(`Indexes (seed ${SEED}, INDEX_SEED repeats it)`, () => {
     assert.equal(secondsLeft(second, second.startedAt + 8000), 0);
   });
 
+  it("are not read as tables while entries may be missing, and tell what to do", async () => {
+    const lab = await openTable();
+    await lab.write(insertion("insert", "p", "r", '"A":"1"'));
+    await lab.write(insertion("insert", "p", "s", '"A":"2"'));
+    const reads = [
+      async () => (await lab.entities.openToRead(ACCOUNT, "ByA")).opened.named.name,
+      async () => (await lab.entities.get(ACCOUNT, "ByA", "2", "p!s")) && "ByA",
+    ];
+    const refused = async (message: RegExp) => {
+      for (const read of reads) {
+        await assert.rejects(read, (error) => {
+          assert.ok(error instanceof ServiceError);
+          assert.equal(error.code, "ServerBusy");
+          assert.match(error.message, message);
+          return true;
+        });
+      }
+    };
+    await lab.indexes.create(ACCOUNT, { name: "ByA", table: TABLE, key: "A:String" });
+    await lab.builder.step(ACCOUNT, "ByA", 1);
+    await refused(/ByA is building.*rowhouse index show ByA/);
+    await lab.build("ByA");
+    for (const read of reads) assert.equal(await read(), "ByA");
+    const kept = (await lab.indexes.find(ACCOUNT, "ByA"))!;
+    await lab.indexes.move(ACCOUNT, kept, ["ready"], "stale");
+    await refused(/ByA is stale.*rowhouse index repair ByA/);
+    await lab.indexes.move(ACCOUNT, kept, ["stale"], "ready");
+    await lab.indexes.detach(ACCOUNT, "ByA");
+    for (const read of reads) assert.equal(await read(), "ByA");
+  });
+
   it("get no entry from a writer that does not know them", async () => {
     const engine = new MemoryEngine();
     const lab = await openTable(engine);
