@@ -43,15 +43,19 @@ export function readRawTargets(http: Server, ready: "connection" | "secureConnec
     const bytes = fromRawTarget(error);
     const before = latest.get(socket);
     const isAnswered = before === undefined || before.closed;
-    if (bytes === undefined) refuse(error, socket, isAnswered || !before.headersSent);
-    else if (isAnswered) beginAnew(socket, bytes);
-    else before.once("close", () => beginAnew(socket, bytes));
+    if (bytes === undefined) {
+      refuse(error, socket, isAnswered || !before.headersSent);
+      return;
+    }
+    hold(socket, new Set(own.get(socket)));
+    socket.unshift(bytes);
+    if (isAnswered) beginAnew(socket);
+    else before.once("close", () => beginAnew(socket));
   });
 
-  function beginAnew(socket: Socket, bytes: Buffer): void {
+  function beginAnew(socket: Socket): void {
     if (socket.destroyed) return;
     release(socket, new Set(own.get(socket)));
-    socket.unshift(bytes);
     http.emit(ready, socket);
     socket.resume();
   }
@@ -72,13 +76,26 @@ function fromRawTarget({ code, rawPacket, bytesParsed = 0 }: ParseError): Buffer
 /** Those of a connection that node:http listens to. */
 const EVENTS = ["data", "end", "error", "close", "drain", "timeout", "pause", "resume"];
 
-/** Makes node:http let go of a connection as if it had closed. */
-function release(socket: Socket, own: ReadonlySet<unknown>): void {
+/**
+ * Lets node:http finish its answers and see no more of what arrives, the end of the client's side included: it would
+ * end the connection with the answer at hand.
+ */
+function hold(socket: Socket, own: ReadonlySet<unknown>): void {
   // Until someone else listens, node:http reads the connection past the stream.
   socket.on("data", () => {});
   socket.pause();
+  forget(socket, ["data", "end"], own);
+  socket.on("resume", () => socket.pause());
+}
+
+/** Makes node:http let go of a connection as if it had closed. */
+function release(socket: Socket, own: ReadonlySet<unknown>): void {
   for (const listener of socket.listeners("close")) if (!own.has(listener)) listener.call(socket);
-  for (const event of EVENTS) {
+  forget(socket, EVENTS, own);
+}
+
+function forget(socket: Socket, events: readonly string[], own: ReadonlySet<unknown>): void {
+  for (const event of events) {
     const kept = socket.rawListeners(event).filter((_, i) => own.has(socket.listeners(event)[i]));
     socket.removeAllListeners(event);
     for (const listener of kept) socket.on(event, listener as () => void);
