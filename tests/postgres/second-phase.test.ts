@@ -16,7 +16,8 @@ const PARTITIONS = 8;
 /*
  * A change of a name commits on all nodes in two phases. Behind the first it is decided; a worker that is lost then has the
  * old name until the cluster repeats the second, a minute later, and the coordinator only warns. Here a relay before each
- * worker spoils the second phase, of one worker at a time: the first one also has the locks of such changes.
+ * worker spoils the second phase, of one worker at a time: the first one also has the locks of such changes. Two front
+ * ends have the coordinator's address, and one each worker's.
  */
 describe("A name whose change has not reached a worker", { skip: NO_CLUSTER }, () => {
   let cluster: LocalCluster;
@@ -46,10 +47,11 @@ describe("A name whose change has not reached a worker", { skip: NO_CLUSTER }, (
       url,
       relays.map((relay) => relay.url),
     );
-    for (let n = 0; n < 2; n++) {
+    const workers = cluster.workers.map((worker) => worker.url("phases"));
+    for (const node of [url, url, ...workers]) {
       const front = await startServer({
         accounts: parseAccounts(undefined),
-        engine: await openPostgresEngine({ url, allowUnsafe: true }),
+        engine: await openPostgresEngine({ url: node, allowUnsafe: true }),
         listen: { table: { host: "127.0.0.1", port: 0 } },
       });
       fronts.push(front);
@@ -68,10 +70,10 @@ describe("A name whose change has not reached a worker", { skip: NO_CLUSTER }, (
   const create = (name: string) => wires[0]!.send("POST", "/Tables", { body: { TableName: name } });
   const remove = (name: string) => wires[0]!.send("DELETE", `/Tables('${name}')`);
 
-  /** The statuses of reads of every partition through both front ends. */
-  async function reads(name: string): Promise<number[]> {
+  /** The statuses of reads of every partition through all front ends, or some. */
+  async function reads(name: string, through = wires): Promise<number[]> {
     const statuses: number[] = [];
-    for (const wire of wires) {
+    for (const wire of through) {
       for (let n = 0; n < PARTITIONS; n++) {
         const path = `/${name}(PartitionKey='p${n}',RowKey='r')`;
         statuses.push((await wire.send("GET", path)).status);
@@ -123,7 +125,11 @@ describe("A name whose change has not reached a worker", { skip: NO_CLUSTER }, (
         const body = { PartitionKey: `p${n}`, RowKey: "r" };
         assert.equal((await wires[0]!.send("POST", `/${name}`, { body })).status, 201);
       }
-      assert.deepEqual(new Set(await reads(name)), new Set([200]));
+      // The front end whose address is that worker's knows the names that the worker has.
+      const own = wires[2 + worker]!;
+      const others = wires.filter((wire) => wire !== own);
+      assert.deepEqual(new Set(await reads(name, others)), new Set([200]));
+      assert.deepEqual(new Set(await reads(name, [own])), new Set([404]));
       await recover();
       assert.deepEqual(new Set(await reads(name)), new Set([200]));
     });

@@ -259,19 +259,28 @@ async function checkCitus(session: Session): Promise<CheckResult[]> {
           `${REFERENCE_TABLE} is not a reference table: run rowhouse engine install.`,
         ),
   );
-  const prepared = await queryText(
-    session,
-    textQuery(
-      "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers('SHOW max_prepared_transactions') JOIN pg_dist_node USING (nodename, nodeport)",
-    ),
-    2,
-  );
-  for (const [node, count] of prepared) {
+  for (const [node, count] of await onWorkers(session, "SHOW max_prepared_transactions")) {
     if (Number(count) > 0) continue;
     const text = `max_prepared_transactions is ${count} on ${node}, so commits across nodes fail: raise it.`;
     results.push(problem("two-phase commit", text));
   }
+  // A session's own setting stays on its node.
+  for (const [node, timeout] of await onWorkers(session, "SHOW lock_timeout")) {
+    if (timeout !== "0") continue;
+    const text =
+      `None on ${node}, so a write that waits for a row there ends late, and perhaps with an unknown outcome. ` +
+      "Run, for the role that serves, ALTER ROLE … SET lock_timeout = '5s' on the coordinator.";
+    results.push(warning("lock_timeout", text));
+  }
   return results;
+}
+
+/** Each worker with its answer. */
+function onWorkers(session: Session, sql: string): Promise<(string | undefined)[][]> {
+  const asked =
+    `SELECT nodename || ':' || nodeport, result FROM run_command_on_workers('${sql}') ` +
+    "JOIN pg_dist_node USING (nodename, nodeport)";
+  return queryText(session, textQuery(asked), 2);
 }
 
 const UNITS_MS = new Map([

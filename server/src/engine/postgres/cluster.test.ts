@@ -70,4 +70,14 @@ describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
     ]);
     assert.deepEqual(await problems(), []);
   });
+
+  it("warns of workers where a write would wait for a row without end, until its role has a setting", async () => {
+    const warned = async () =>
+      (await checkPostgres({ url })).filter(({ topic }) => topic === "lock_timeout").length;
+    assert.equal(await warned(), (await workersOf(url)).length);
+    const { pathname, username } = new URL(url);
+    const role = `ALTER ROLE ${username} IN DATABASE ${pathname.slice(1)}`;
+    for (const node of await workersOf(url)) await runAt(node, [`${role} SET lock_timeout = '5s'`]);
+    assert.equal(await warned(), 0);
+  });
 });
