@@ -75,7 +75,7 @@ function HeadCell({ view, name, index, width, left }: HeadCellProps) {
         }}
       >
         {name}
-        {isSorted && <span aria-hidden="true">{sort.descending ? " ▾" : " ▴"}</span>}
+        {isSorted && <span aria-hidden="true">{sort.descending ? " ▾" : " ▴"}</span>}{" "}
         <span class="type">{SHORT[type] ?? type}</span>
       </button>
       <span

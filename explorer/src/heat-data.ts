@@ -55,7 +55,7 @@ export type HeatKind = "both" | "read" | "written";
 
 /** The load of a table's partitions, by partition key; of all tables, if it is "", by `table/partition key`. */
 export function loadOf(
-  parts: readonly HeatHistory[],
+  parts: readonly Omit<HeatHistory, "scans">[],
   kind: HeatKind,
   table: string,
 ): { readonly load: LoadSlot[]; readonly scanned: LoadSlot[] } {
@@ -296,5 +296,6 @@ export function exampleHistory(now: number): HeatHistory {
     scanned: slots.flatMap((i) =>
       i % 30 > 2 ? [] : [{ ...times(i), entities: [["Orders", 9000] as const] }],
     ),
+    scans: [],
   };
 }

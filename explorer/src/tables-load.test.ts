@@ -28,6 +28,15 @@ it("The load of tables is of the last minute, with its hottest partition, and sc
           slot(3_600_000, [["C", 500]]),
           slot(86_400_000, [["C", 7]]),
         ],
+        scans: [
+          { begin: now - 900_000, end: now, queries: [["C", 2]] },
+          { begin: now - 86_400_000, end: now - 85_500_000, queries: [["C", 9]] },
+        ],
+      },
+      // Of another process.
+      {
+        ...{ read: [], written: [], scanned: [] },
+        scans: [{ begin: now - 900_000, end: now, queries: [["C", 1]] }],
       },
     ],
     now,
@@ -35,9 +44,12 @@ it("The load of tables is of the last minute, with its hottest partition, and sc
   assert.deepEqual(
     [...loads].sort(([a], [b]) => (a < b ? -1 : 1)),
     [
-      ["A", { rate: 10, scannedToday: 60, hottest: { partitionKey: "p", share: 0.8 } }],
-      ["B", { rate: 1, scannedToday: 0, hottest: { partitionKey: "", share: 1 } }],
-      ["C", { rate: 0, scannedToday: 500, hottest: undefined }],
+      [
+        "A",
+        { rate: 10, scansToday: 0, scannedToday: 60, hottest: { partitionKey: "p", share: 0.8 } },
+      ],
+      ["B", { rate: 1, scansToday: 0, scannedToday: 0, hottest: { partitionKey: "", share: 1 } }],
+      ["C", { rate: 0, scansToday: 3, scannedToday: 500, hottest: undefined }],
     ],
   );
 });

@@ -1,7 +1,7 @@
 import type { HeatHistory } from "@rowhouse/server/insight/partition-load";
 import { adviseOn } from "./advice.ts";
 import { sampleOf } from "./advisor-screen.tsx";
-import { type LoadSlot, loadOf } from "./heat-data.ts";
+import { loadOf } from "./heat-data.ts";
 import { insight, session } from "./session.ts";
 
 /** What happens to a table, as far as the server watched. */
@@ -10,7 +10,8 @@ export interface TableLoad {
   readonly rate: number;
   /** The partition with the most of it, and its share. */
   readonly hottest: { readonly partitionKey: string; readonly share: number } | undefined;
-  /** Entities that queries across partitions read today. */
+  /** Queries across partitions, and how many entities they read. */
+  readonly scansToday: number;
   readonly scannedToday: number;
 }
 
@@ -33,10 +34,19 @@ export function loadsOf(
 ): ReadonlyMap<string, TableLoad> {
   const { load, scanned } = loadOf(parts, "both", "");
   const recent = sumOf(load, now - NOW_MS);
-  const today = sumOf(scanned, new Date(now).setHours(0, 0, 0, 0));
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  const today = sumOf(scanned, midnight);
+  const scans = sumOf(
+    parts.flatMap((part) => part.scans.map(({ end, queries }) => ({ end, entities: queries }))),
+    midnight,
+  );
   const loads = new Map<string, TableLoad>();
-  const of = (table: string) =>
-    loads.get(table) ?? { rate: 0, hottest: undefined, scannedToday: today.get(table) ?? 0 };
+  const of = (table: string): TableLoad =>
+    loads.get(table) ?? {
+      ...{ rate: 0, hottest: undefined },
+      scansToday: scans.get(table) ?? 0,
+      scannedToday: today.get(table) ?? 0,
+    };
   for (const [table, entities] of sumOf(scanned, now - NOW_MS))
     loads.set(table, { ...of(table), rate: (1000 * entities) / NOW_MS });
   for (const table of today.keys()) loads.set(table, of(table));
@@ -56,8 +66,13 @@ export function loadsOf(
   );
 }
 
-/** Entities by name, in slots that end after a time. */
-function sumOf(slots: readonly LoadSlot[], from: number): Map<string, number> {
+interface Counted {
+  readonly end: number;
+  readonly entities: Iterable<readonly [name: string, count: number]>;
+}
+
+/** Counts by name, in slots that end after a time. */
+function sumOf(slots: readonly Counted[], from: number): Map<string, number> {
   const sums = new Map<string, number>();
   for (const { end, entities } of slots)
     if (end > from) for (const [name, n] of entities) sums.set(name, (sums.get(name) ?? 0) + n);

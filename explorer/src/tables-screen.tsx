@@ -170,9 +170,9 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
                   <th
                     scope="col"
                     class="number"
-                    title="Entities that queries across partitions read since midnight"
+                    title="Queries across partitions since midnight, as far as the server watched, and the entities that they read"
                   >
-                    Read by scans today
+                    Scans today
                   </th>
                   <th scope="col" class="number">
                     Findings
@@ -228,9 +228,9 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
   );
 }
 
-const NO_LOAD: TableLoad = { rate: 0, hottest: undefined, scannedToday: 0 };
+const NO_LOAD: TableLoad = { rate: 0, hottest: undefined, scansToday: 0, scannedToday: 0 };
 
-function Load({ load: { rate, hottest, scannedToday }, findings }: LoadProps) {
+function Load({ load: { rate, hottest, scansToday, scannedToday }, findings }: LoadProps) {
   return (
     <>
       <td class="cut">
@@ -241,7 +241,10 @@ function Load({ load: { rate, hottest, scannedToday }, findings }: LoadProps) {
           </span>
         )}
       </td>
-      <td class="number">{count(scannedToday)}</td>
+      <td class="number">
+        {count(scansToday)}
+        {scannedToday > 0 && <span class="quiet"> read {count(scannedToday)}</span>}
+      </td>
       <td class="number">{findings === 0 ? "0" : <a href="#/advisor">{findings}</a>}</td>
     </>
   );

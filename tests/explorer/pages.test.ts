@@ -18,6 +18,7 @@ import {
   violationsOf,
 } from "./browser.ts";
 import { clientOf, type Films, loadFilms } from "./films.ts";
+import { matchesStructure, matchesWords } from "./snapshots.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const ACCOUNT = "devstoreaccount1";
@@ -89,9 +90,10 @@ function flows() {
     const { page, faults } = await enter();
     const row = page.getByRole("row", { name: "Films" });
     await row.getByText(films.all.toLocaleString("en-US"), { exact: true }).first().waitFor();
-    for (const name of ["Now", "Read by scans today", "Findings"])
+    for (const name of ["Now", "Scans today", "Findings"])
       await page.getByRole("columnheader", { name }).waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "tables");
     if (takesScreenshots) await screenshot(page, "explorer-tables");
     await page.getByLabel("New table").fill("Scratch");
     await page.getByRole("button", { name: "Create" }).click();
@@ -149,6 +151,20 @@ function flows() {
     await panel.waitFor();
     await status(page, `${films.of1984} shown`);
     assert.deepEqual(faults, []);
+  });
+
+  it("has a query, its plan and its rows of two shapes in the order in which they are read out", async () => {
+    const table = clientOf(server.connectionString, "Shapes");
+    await table.createTable();
+    for (const values of [{ title: "a" }, { title: "b" }, { title: "c", year: 1984 }])
+      await table.createEntity({ partitionKey: "p", rowKey: values.title, ...values });
+    const { page } = await enter(
+      "#/t/Shapes?filter=PartitionKey+eq+%27p%27+and+title+gt+%27%27&explain=1",
+    );
+    await page.getByText("3 returned of 3 read").waitFor();
+    await page.getByText("counted").first().waitFor();
+    await matchesStructure(page.getByRole("main"), "query");
+    await table.deleteTable();
   });
 
   it("asks before a scan, and finds the one film that matches", async () => {
@@ -215,8 +231,10 @@ function flows() {
     await page.getByRole("columnheader", { name: "title" }).getByRole("button").click();
     await page.getByText(`sorted among the ${films.of1984} rows that were read`).waitFor();
     await page.keyboard.press("?");
-    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    const keys = page.getByRole("dialog", { name: "Keys" });
+    await keys.waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesWords(keys, "keys");
     assert.deepEqual(faults, []);
   });
 
@@ -280,8 +298,11 @@ function flows() {
   it("is opened by a signature as far as that goes, and says what is refused", async () => {
     const { page, faults } = await openPage(browser);
     await page.goto(`${server.tableUrl}/_rowhouse/`);
+    await page.getByText("Use the development account").waitFor();
+    await matchesStructure(page.getByRole("main"), "login");
     await page.getByRole("tab", { name: "Shared access signature" }).click();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "login-signature");
     const url = page.getByLabel("URL with the signature");
     await url.fill(`${server.tableUrl}/${ACCOUNT}?${accountSas({ ss: "t", sp: "r" })}x`);
     await page.getByRole("button", { name: "Log in" }).click();

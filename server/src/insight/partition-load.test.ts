@@ -7,6 +7,7 @@ import { drawHeatMap, HeatMap } from "./heat-map.ts";
 import { InsertOrder } from "./insert-order.ts";
 import { keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
+import { ScanCounts } from "./scan-counts.ts";
 
 describe("The load of partitions", () => {
   it("reports entities read, written and scanned by partition, and the skew", () => {
@@ -253,8 +254,42 @@ describe("The history of the heat map", () => {
   });
 
   it("shows an account nothing of another", () => {
-    assert.deepEqual(load.heatHistory("b"), { read: [], written: [], scanned: [] });
-    assert.deepEqual(load.heatHistory(""), { read: [], written: [], scanned: [] });
+    const nothing = { read: [], written: [], scanned: [], scans: [] };
+    assert.deepEqual(load.heatHistory("b"), nothing);
+    assert.deepEqual(load.heatHistory(""), nothing);
+  });
+});
+
+describe("Scans", () => {
+  const HOUR = 3_600_000;
+
+  it("are queries of ranges of partitions or of the table, each once, whatever its pages", () => {
+    const { load, query } = watch();
+    for (const at of [0, 600_000, HOUR]) query("Age gt 1", 1000, 1, at);
+    query("PartitionKey gt 'a' and Age gt 1", 10, 1, HOUR);
+    query("Age gt 1", 1000, 1, HOUR, { continued: true });
+    for (const none of [
+      "PartitionKey eq 'p' and Age gt 1",
+      "PartitionKey eq 'p' and RowKey eq 'r'",
+      "(PartitionKey eq 'p' and RowKey eq 'r') or (PartitionKey eq 'q' and RowKey eq 'r')",
+      "PartitionKey gt 'b' and PartitionKey lt 'a'",
+    ])
+      query(none, 1, 1, HOUR);
+    assert.deepEqual(load.heatHistory("a").scans, [
+      { begin: 0, end: HOUR / 4, queries: [["T", 2]] },
+      { begin: HOUR, end: 1.25 * HOUR, queries: [["T", 2]] },
+    ]);
+  });
+
+  it("are kept for 25 hours, of up to 256 tables at a time, and not after the clock was set back", () => {
+    const scans = new ScanCounts();
+    for (let at = 0; at < 60 * HOUR; at += 300_000) scans.add("a/T", at);
+    const [first] = scans.history("a/");
+    assert.deepEqual([first!.begin, first!.queries], [34.75 * HOUR, [["T", 3]]]);
+    for (let i = 0; i < 300; i++) scans.add(`b/T${i}`, 61 * HOUR);
+    assert.equal(scans.history("b/")[0]!.queries.length, 256);
+    scans.add("a/T", HOUR);
+    assert.deepEqual(scans.history(""), [{ begin: HOUR, end: 1.25 * HOUR, queries: [["a/T", 1]] }]);
   });
 });
 
@@ -272,7 +307,13 @@ function watch() {
   const client = "::1";
   return {
     load,
-    query(filter: string, entitiesRead: number, entitiesReturned: number, at = 1000) {
+    query(
+      filter: string,
+      entitiesRead: number,
+      entitiesReturned: number,
+      at = 1000,
+      { continued = false } = {},
+    ) {
       const plan = planQuery(parseFilter(filter));
       const facts = {
         at,
@@ -285,7 +326,7 @@ function watch() {
         ...keysRead(plan),
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
-      load.queried({ ...facts, projected: false, continued: false, class: plan.class }, cost);
+      load.queried({ ...facts, projected: false, continued, class: plan.class }, cost);
     },
     write(partitionKey: string, count: number, { at = 1000, table = "T" } = {}) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;

@@ -18,6 +18,7 @@ import {
   type WriteFacts,
 } from "./insight.ts";
 import { PartitionSketch } from "./partition-sketch.ts";
+import { ScanCounts, type ScanSlot } from "./scan-counts.ts";
 
 export interface HotPartition {
   /** `account/table/partition key`. */
@@ -68,7 +69,8 @@ const IDLE_LOOK_MS = 1000;
 export class PartitionLoad implements Partial<Insight> {
   readonly #clock: Clock;
   readonly #sketch: PartitionSketch;
-  readonly #heat: Readonly<Record<keyof HeatHistory, HeatMap>>;
+  readonly #heat: Readonly<Record<keyof Omit<HeatHistory, "scans">, HeatMap>>;
+  readonly #scans = new ScanCounts();
   /** By `account/table`. */
   readonly #orders = new Map<string, InsertOrder>();
   #idleLookAt = Number.NEGATIVE_INFINITY;
@@ -89,7 +91,10 @@ export class PartitionLoad implements Partial<Insight> {
     const entities = countedEntities(entitiesRead);
     if (name === undefined) {
       this.#sketch.addAcross(entities, query.at);
-      this.#heat.scanned.add(`${query.account}/${query.table}`, entities, query.at);
+      const table = `${query.account}/${query.table}`;
+      this.#heat.scanned.add(table, entities, query.at);
+      const isScan = query.class === "table scan" || query.class === "partition range";
+      if (isScan && !query.continued) this.#scans.add(table, query.at);
       return;
     }
     const followed = this.#sketch.add(name, entities, query.at);
@@ -161,6 +166,7 @@ export class PartitionLoad implements Partial<Insight> {
       read: read.history(prefix),
       written: written.history(prefix),
       scanned: scanned.history(prefix),
+      scans: this.#scans.history(prefix),
     };
   }
 
@@ -189,6 +195,8 @@ export interface HeatHistory {
   readonly read: readonly NamedLoad[];
   readonly written: readonly NamedLoad[];
   readonly scanned: readonly NamedLoad[];
+  /** How many queries read ranges of several partitions, or the whole table. */
+  readonly scans: readonly ScanSlot[];
 }
 
 /** What one process counted, in entities a second. */
