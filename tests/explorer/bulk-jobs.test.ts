@@ -13,24 +13,23 @@ import {
 } from "@rowhouse/server/explorer/bulk-jobs";
 import { startRowhouse } from "../support/rowhouse-process.ts";
 import { accountSas } from "../wire/storage-sas.ts";
-import { KEY } from "../wire/storage-wire.ts";
-import { type ExplorerServer, NAME, startExplorer } from "./explorer-server.ts";
+import {
+  type ExplorerServer,
+  NAME,
+  OWNER,
+  startExplorer,
+  startWithFilms,
+} from "./explorer-server.ts";
 import { clientOf } from "./films.ts";
 
-const OWNER = { account: NAME, key: KEY };
 const JOBS = "/_rowhouse/api/v1/jobs";
 
 describe("A change in bulk that is a job", () => {
   let server: ExplorerServer;
   let token: string;
   before(async () => {
-    server = await startExplorer();
-    ({ token } = await server.logIn(OWNER));
-    await server.wire(token, "POST", `${NAME}/Tables`, { body: { TableName: "Films" } });
-    for (let i = 0; i < 150; i++) {
-      const body = { PartitionKey: `p${i % 2}`, RowKey: `r${i}`, n: i };
-      await server.wire(token, "POST", `${NAME}/Films`, { body });
-    }
+    const film = (_: unknown, n: number) => ({ PartitionKey: `p${n % 2}`, RowKey: `r${n}`, n });
+    ({ server, token } = await startWithFilms(Array.from({ length: 150 }, film)));
   });
   after(() => server.close());
 

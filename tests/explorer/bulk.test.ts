@@ -3,19 +3,18 @@ import { after, before, describe, it } from "node:test";
 import { systemClock } from "@rowhouse/server/clock";
 import { workInBulk } from "@rowhouse/server/explorer/bulk";
 import { accountSas } from "../wire/storage-sas.ts";
-import { KEY } from "../wire/storage-wire.ts";
-import { type ExplorerServer, NAME, startExplorer } from "./explorer-server.ts";
-
-const OWNER = { account: NAME, key: KEY };
+import {
+  type ExplorerServer,
+  NAME,
+  OWNER,
+  startExplorer,
+  startWithFilms,
+} from "./explorer-server.ts";
 
 let server: ExplorerServer;
 let token: string;
 before(async () => {
-  server = await startExplorer();
-  ({ token } = await server.logIn(OWNER));
-  await server.wire(token, "POST", `${NAME}/Tables`, { body: { TableName: "Films" } });
-  const film = { PartitionKey: "1984", RowKey: "Dune" };
-  await server.wire(token, "POST", `${NAME}/Films`, { body: film });
+  ({ server, token } = await startWithFilms([{ PartitionKey: "1984", RowKey: "Dune" }]));
 });
 after(() => server.close());
 

@@ -190,6 +190,7 @@ function flows() {
     await editor().getByLabel("Value of small").fill("2147483648");
     await editor().getByText("Cannot be saved like this: small").waitFor();
     await accessible();
+    await matchesStructure(editor(), "editor");
     await page.keyboard.press("Control+s");
     assert.equal(await dialog().getByRole("button", { name: "Save" }).isDisabled(), true);
     await dialog().getByRole("button", { name: "Open it" }).click();

@@ -14,8 +14,10 @@ import { type RunningServer, type ServerOptions, startServer } from "@rowhouse/s
 import { openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "../wire/http-answer.ts";
 import { HttpConnection } from "../wire/http-connection.ts";
+import { KEY } from "../wire/storage-wire.ts";
 
 export const NAME = DEVELOPMENT_ACCOUNT.name;
+export const OWNER = { account: NAME, key: KEY };
 export const LINK = "the-link-of-this-start";
 
 export interface ExplorerServer {
@@ -119,6 +121,17 @@ export async function startExplorer(
       }),
     close: () => running.close(),
   };
+}
+
+/** A server with a session of its account's owner, and a table Films of these entities. */
+export async function startWithFilms(
+  films: readonly object[],
+): Promise<{ readonly server: ExplorerServer; readonly token: string }> {
+  const server = await startExplorer();
+  const { token } = await server.logIn(OWNER);
+  await server.wire(token, "POST", `${NAME}/Tables`, { body: { TableName: "Films" } });
+  for (const body of films) await server.wire(token, "POST", `${NAME}/Films`, { body });
+  return { server, token };
 }
 
 /** The page before it is built: enough to be served. */

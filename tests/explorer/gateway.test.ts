@@ -10,24 +10,21 @@ import {
   LINK,
   LOCAL,
   NAME,
+  OWNER,
   startExplorer,
+  startWithFilms,
 } from "./explorer-server.ts";
 
-const OWNER = { account: NAME, key: KEY };
 const SESSION = "/_rowhouse/api/v1/session";
 
 let server: ExplorerServer;
 let token: string;
 before(async () => {
-  server = await startExplorer();
-  ({ token } = await server.logIn(OWNER));
-  await server.wire(token, "POST", `${NAME}/Tables`, { body: { TableName: "Films" } });
-  for (const [PartitionKey, RowKey] of [
-    ["1984", "Dune"],
-    ["1984", "Gremlins"],
-    ["1986", "Aliens"],
-  ])
-    await server.wire(token, "POST", `${NAME}/Films`, { body: { PartitionKey, RowKey, n: 1 } });
+  ({ server, token } = await startWithFilms([
+    { PartitionKey: "1984", RowKey: "Dune", n: 1 },
+    { PartitionKey: "1984", RowKey: "Gremlins", n: 1 },
+    { PartitionKey: "1986", RowKey: "Aliens", n: 1 },
+  ]));
 });
 after(() => server.close());
 

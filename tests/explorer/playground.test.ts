@@ -17,6 +17,7 @@ import {
   takesScreenshots,
   violationsOf,
 } from "./browser.ts";
+import { matchesPicture, matchesStructure, withoutWords } from "./snapshots.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -61,6 +62,7 @@ function flows() {
     await page.getByRole("heading", { name: "Playground" }).waitFor();
     await page.getByRole("row", { name: /^Log tail/ }).waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "playground");
     await page.getByRole("link", { name: "Eventually consistent transactions" }).click();
     await page.getByText("archiveEmployee.start(db").waitFor();
     assert.deepEqual(await tables(), []);
@@ -88,7 +90,13 @@ function flows() {
     ).waitFor();
     await page.getByText("never sent:commit to Employee: delete").waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    await matchesStructure(page.getByRole("main"), "playground-crash");
     if (takesScreenshots) await screenshot(page, "explorer-playground");
+    await withoutWords(page, () =>
+      matchesPicture(page.getByRole("list", { name: "Invariants" }), "playground", {
+        ...{ x: 0, y: 0, width: 400, height: 100 },
+      }),
+    );
     await page.getByRole("button", { name: "Another worker" }).click();
     await page.keyboard.press("r");
     await page.getByRole("status").getByText("A minute has passed").waitFor();

@@ -7,14 +7,13 @@ import {
 } from "../../explorer/src/playground/scratch-tables.ts";
 import { errorIn, type WireRequest } from "../../explorer/src/session.ts";
 import { testTablesPort } from "../../patterns/src/ports/tables-conformance.ts";
-import { KEY } from "../wire/storage-wire.ts";
-import { type ExplorerServer, NAME, startExplorer } from "./explorer-server.ts";
+import { type ExplorerServer, NAME, OWNER, startExplorer } from "./explorer-server.ts";
 
 let server: ExplorerServer;
 let token: string;
 before(async () => {
   server = await startExplorer();
-  ({ token } = await server.logIn({ account: NAME, key: KEY }));
+  ({ token } = await server.logIn(OWNER));
 });
 after(() => server.close());
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Browser, Locator } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 
 const FOLDER = fileURLToPath(new URL("./snapshots/", import.meta.url));
 /** With `SNAPSHOTS=1` what the screens are now is what they are to be. */
@@ -18,6 +18,11 @@ const SHADE = 8;
  */
 export async function matchesStructure(screen: Locator, name: string): Promise<void> {
   compare(`${name}.yaml`, structureOf(await screen.ariaSnapshot()));
+}
+
+/** The same for what has no data in it: every word. */
+export async function matchesWords(screen: Locator, name: string): Promise<void> {
+  compare(`${name}.yaml`, `${await screen.ariaSnapshot()}\n`);
 }
 
 /** Roles without a structure of their own. */
@@ -56,6 +61,17 @@ function withoutData(name: string): string {
   return name.replace(/:.*/, "").replace(/[\w.,-]*\d[\w.,:-]*/g, "#");
 }
 
+/** What words are drawn in, so that the shapes of letters, which differ from system to system, change nothing. */
+export async function withoutWords(page: Page, look: () => Promise<void>): Promise<void> {
+  await page.evaluate(`{
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync("* { color: transparent !important; white-space: nowrap !important; }");
+    document.adoptedStyleSheets = [sheet];
+  }`);
+  await look();
+  await page.evaluate("document.adoptedStyleSheets = []");
+}
+
 /**
  * What a drawing looks like, without its text, whose shapes differ from system to system.
  * @param part of it, in its own pixels
@@ -65,6 +81,7 @@ export async function matchesPicture(
   name: string,
   part: { x: number; y: number; width: number; height: number },
 ): Promise<void> {
+  await drawing.scrollIntoViewIfNeeded();
   const box = (await drawing.boundingBox())!;
   const clip = { ...part, x: Math.round(box.x) + part.x, y: Math.round(box.y) + part.y };
   const now = await drawing.page().screenshot({ clip, scale: "css" });
