@@ -96,9 +96,14 @@ export class DiskRecord {
       { encoding: "utf8" },
     );
     assert.equal(status, 0, stderr);
-    const calls = parseTrace(readFileSync(trace, "latin1"));
+    const text = readFileSync(trace, "latin1");
     rmSync(trace);
-    return new DiskRecord(calls, path, before);
+    return DiskRecord.read(text, path, before);
+  }
+
+  /** @param before a copy of the folder at `path` as it was when the record began */
+  static read(trace: string, path: string, before: string): DiskRecord {
+    return new DiskRecord(parseTrace(trace), path, before);
   }
 
   /** Lays out at `target` what is on disk if power is lost at `time`. */
@@ -295,7 +300,11 @@ function resized(content: Buffer, length: number): Buffer {
   return Buffer.concat([content, Buffer.alloc(length - content.length)]);
 }
 
-/** The calls of all threads, ordered by when they began. */
+/**
+ * The calls of all threads, in the order in which they take effect. One thread may begin to open a file before another
+ * one closes its own, and be given that one's number: a number is free from the begin of a close, and taken at the end
+ * of an open.
+ */
 function parseTrace(trace: string): Call[] {
   const calls: Call[] = [];
   const unfinished = new Map<string, { name: string; args: string; call: Call }>();
@@ -321,5 +330,16 @@ function parseTrace(trace: string): Call[] {
     else calls.push({ name, args, begunAt: at, endedAt: at, result });
     unfinished.delete(thread);
   }
-  return calls;
+  const effectAt = ({ name, begunAt, endedAt }: Call) =>
+    TAKES_NUMBER.has(name) ? endedAt : begunAt;
+  return calls.sort((a, b) => effectAt(a) - effectAt(b));
 }
+
+const TAKES_NUMBER: ReadonlySet<string> = new Set([
+  "openat",
+  "open",
+  "creat",
+  "dup",
+  "dup2",
+  "dup3",
+]);
