@@ -15,8 +15,8 @@ export interface Store {
   getBinaryFast(key: StoreKey, options?: ReadOptions): Buffer | undefined;
   getRange(options: RangeOptions): Iterable<RangeItem>;
   /** Returns its outcome inside a write transaction, the only place it is called. */
-  put(key: StoreKey, value: Uint8Array, version: number | PutOptions): PutOutcome;
-  remove(key: StoreKey): unknown;
+  put(key: StoreKey, value: Uint8Array, version: number | PutOptions): WriteOutcome;
+  remove(key: StoreKey): WriteOutcome;
   /**
    * Runs `action` inside a write transaction, which a throw aborts, and flushes it, blocking the event loop.
    * Inside another transaction it is part of that one. See `WriteTransactions`.
@@ -37,6 +37,8 @@ export interface Environment {
    * 0 or a code.
    */
   startWriting(address: number, report: (status: number) => void): void;
+  /** `lastTxnId` is the number of the newest commit that the file holds. */
+  info(): { readonly lastTxnId: number };
 }
 
 export interface PutOptions {
@@ -50,7 +52,8 @@ export interface PutOptions {
   readonly append?: true;
 }
 
-export interface PutOutcome {
+export interface WriteOutcome {
+  /** Whether anything was changed. */
   readonly result: boolean;
 }
 

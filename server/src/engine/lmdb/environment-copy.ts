@@ -2,6 +2,7 @@ import { COMMIT_KEYS_MAX, EngineError, type Entry } from "../engine.ts";
 import { copyKey } from "../key-codec.ts";
 import { makeFolder } from "../make-folder.ts";
 import { openStore, type Store, type StoreOptions } from "./binding.ts";
+import { CommitNumbers } from "./commit-numbers.ts";
 import { assertCanBeMapped, assertCanBeOpened, freeBytes, PAGE_BYTES } from "./data-file.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable } from "./memory-map.ts";
@@ -38,7 +39,7 @@ export class EnvironmentCopy {
       const store = openStore(options);
       fillReaderTable(path);
       // Its record precedes all entries.
-      openMeta(store);
+      openMeta(store, new CommitNumbers(store, path));
       return store;
     });
   }

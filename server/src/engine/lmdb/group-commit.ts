@@ -2,6 +2,7 @@ import type { AtomicWrite, Change, CommitResult, Key, Premise, Updated } from ".
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { type Store, WriteTransactions } from "./binding.ts";
+import type { CommitNumbers } from "./commit-numbers.ts";
 import { PAGE_BYTES, SPARE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
@@ -68,6 +69,7 @@ export class GroupCommit {
   readonly #transactions: WriteTransactions;
   readonly #folder: DataFolder;
   readonly #writes: WriteApplier;
+  readonly #numbers: CommitNumbers;
   #versionsReserved: number;
   /** The last transaction of this process that wrote something. */
   #lastTransaction = -1;
@@ -83,13 +85,22 @@ export class GroupCommit {
     store: Store,
     folder: DataFolder,
     versions: VersionClock,
-    { versionsReserved, seals }: { readonly versionsReserved: number; readonly seals: Seals },
+    {
+      versionsReserved,
+      seals,
+      numbers,
+    }: {
+      readonly versionsReserved: number;
+      readonly seals: Seals;
+      readonly numbers: CommitNumbers;
+    },
   ) {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
     this.#writes = new WriteApplier(store, versions, seals);
     this.#versionsReserved = versionsReserved;
+    this.#numbers = numbers;
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
@@ -184,12 +195,16 @@ export class GroupCommit {
     try {
       await this.#transactions.run(() => {
         transaction = this.#store.getWriteTxnId();
+        if (!this.#numbers.isFollowedBy(transaction)) throw BEGIN_AGAIN;
         this.#writes.begin(transaction, this.#othersNewest(transaction));
         this.#applyTo(group);
         this.#assertRoom();
-        hasWritten = this.#reserveVersions();
+        this.#reserveVersions();
+        hasWritten = this.#writes.extent.hasWritten;
       });
     } catch (error) {
+      // No commit was taken from the queue.
+      if (error === BEGIN_AGAIN) return;
       const hasBegun = transaction !== undefined;
       const canGoOn = hasBegun && (await this.#canBegin());
       const mayHaveHappened = hasBegun && !canGoOn;
@@ -198,8 +213,10 @@ export class GroupCommit {
       this.#fail(failed, error, { canGoOn, mayHaveHappened });
       return;
     }
-    // A transaction that changes nothing leaves its number to the next one, which may be another process's.
-    if (hasWritten && transaction !== undefined) this.#lastTransaction = transaction;
+    if (hasWritten && transaction !== undefined) {
+      this.#lastTransaction = transaction;
+      this.#numbers.acknowledge(transaction);
+    }
     this.#failure = undefined;
     this.counts.groups++;
     this.counts.commits += group.length;
@@ -299,10 +316,10 @@ export class GroupCommit {
     return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 
-  /** Other processes reserve too, so the record must only rise. Returns whether anything was put. */
-  #reserveVersions(): boolean {
+  /** Other processes reserve too, so the record must only rise. */
+  #reserveVersions(): void {
     const { newest } = this.#writes.extent;
-    if (newest <= this.#versionsReserved) return newest > 0;
+    if (newest <= this.#versionsReserved) return;
     const stored = readMeta(this.#store);
     if (stored === undefined)
       throw new EngineError("Corrupt", "The record of the storage format is missing.");
@@ -311,9 +328,11 @@ export class GroupCommit {
       writeMeta(this.#store, { ...stored, versionsReserved });
     }
     this.#versionsReserved = versionsReserved;
-    return true;
   }
 }
+
+/** The transaction began at a commit that is not the newest one. */
+const BEGIN_AGAIN = Symbol("begin again");
 
 function refuse(group: readonly Waiting[], error: EngineError): void {
   for (const { reject } of group) reject(error);

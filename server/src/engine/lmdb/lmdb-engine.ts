@@ -34,6 +34,7 @@ import {
   type Store,
   type StoreOptions,
 } from "./binding.ts";
+import { CommitNumbers } from "./commit-numbers.ts";
 import {
   assertCanBeMapped,
   assertCanBeOpened,
@@ -126,6 +127,7 @@ export class LmdbEngine implements Engine {
   readonly #scanSource: ScanSource;
   /** Undefined if scans go through the binding. */
   readonly #map: MemoryMap | undefined;
+  readonly #numbers: CommitNumbers;
   readonly #seals: Seals;
   readonly #versions: VersionClock;
   readonly #folder: DataFolder;
@@ -152,7 +154,8 @@ export class LmdbEngine implements Engine {
     // A file survives a loss of power only once its folder is on disk too, and the process that created it
     // may have been killed before it flushed the folder.
     flushFolder(options.path);
-    const { versionsReserved, lacksChecksums } = openMeta(this.#store);
+    this.#numbers = new CommitNumbers(this.#store, options.path);
+    const { versionsReserved, lacksChecksums } = openMeta(this.#store, this.#numbers);
     this.#seals = { areMissing: lacksChecksums };
     const clock = options.clock ?? systemClock;
     this.#versions = new VersionClock(clock);
@@ -163,11 +166,12 @@ export class LmdbEngine implements Engine {
     this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, {
       versionsReserved,
       seals: this.#seals,
+      numbers: this.#numbers,
     });
     const snapshots = new Snapshots(this.#store);
     this.#reader = snapshots.take();
     const snapshotMsMax = options.snapshotMsMax ?? 2000;
-    const map = options.walksMap === false ? undefined : MemoryMap.of(options.path);
+    const map = options.walksMap === false ? undefined : MemoryMap.of(options.path, this.#numbers);
     this.#map = map;
     const walk = map && { map, seals: this.#seals, verified: new VerifiedPages() };
     const seals = this.#seals;
@@ -189,7 +193,7 @@ export class LmdbEngine implements Engine {
 
   newestCommit(): number | undefined {
     this.#assertOpen();
-    return this.#map?.newestCommit();
+    return this.#map && this.#numbers.newest();
   }
 
   get(keys: readonly Key[], bytesMax = Number.POSITIVE_INFINITY): (Entry | undefined)[] {
@@ -334,7 +338,12 @@ export class LmdbEngine implements Engine {
    */
   #readOnce<T>(read: () => T): T {
     try {
-      return read();
+      for (;;) {
+        const found = read();
+        if (!this.#numbers.hasFallen()) return found;
+        this.#numbers.raise();
+        this.#reader.reset();
+      }
     } catch (error) {
       throw toReadError(error, "get");
     } finally {

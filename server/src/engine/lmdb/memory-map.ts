@@ -1,8 +1,10 @@
-import { readFileSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { EngineError } from "../engine.ts";
 import { viewMemory } from "./binding.ts";
+import type { CommitNumbers } from "./commit-numbers.ts";
 import { DATA_FILE, LOCK_FILE, MAGIC, PAGE_BYTES } from "./data-file.ts";
+import { largestMapping, type Mapping } from "./mapping.ts";
 
 /**
  * The data file as LMDB has it mapped, read without calls into the native layer. Scans read it: one call per
@@ -17,34 +19,24 @@ export class MemoryMap {
   readonly #folder: string;
   #start: number;
   #bytes: number;
-  readonly #commits: Int32Array;
+  readonly #commits: CommitNumbers;
   #windows: Window[] = [];
 
-  private constructor(folder: string, data: Mapping, lock: Mapping) {
+  private constructor(folder: string, data: Mapping, commits: CommitNumbers) {
     this.#folder = folder;
     this.#start = data.start;
     this.#bytes = data.bytes;
-    const { buffer, byteOffset } = viewMemory(lock.start, COMMITS_BYTES);
-    this.#commits = new Int32Array(buffer, byteOffset, COMMITS_BYTES / 4);
+    this.#commits = commits;
   }
 
   /** @param folder of an environment that is open and has been written to */
-  static of(folder: string): MemoryMap | undefined {
-    if (process.platform !== "linux") return undefined;
+  static of(folder: string, commits: CommitNumbers): MemoryMap | undefined {
+    if (!commits.areShared) return undefined;
     const place = realpathSync(folder);
     const data = largestMapping(join(place, DATA_FILE));
-    const lock = largestMapping(join(place, LOCK_FILE));
-    if (data === undefined || lock === undefined) return undefined;
-    const map = new MemoryMap(place, data, lock);
+    if (data === undefined) return undefined;
+    const map = new MemoryMap(place, data, commits);
     return map.#isKnown() ? map : undefined;
-  }
-
-  /**
-   * The number of the newest durable commit, in 32 bits; a snapshot that begins now shows it or a newer one.
-   * Loaded atomically each time, after all earlier loads: other processes write it.
-   */
-  newestCommit(): number {
-    return Atomics.load(this.#commits, COMMITS_NEWEST);
   }
 
   /**
@@ -55,7 +47,7 @@ export class MemoryMap {
   tree(): Tree | undefined {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       // LMDB raises this number once the meta page is on disk; until then no reader may see the commit.
-      const commit = this.newestCommit();
+      const commit = this.#commits.newest();
       const { words } = this.#windowOf(0);
       const meta = ((commit & 1) * PAGE_BYTES + META_AT) >> 2;
       const isThere = words[meta + META_COMMIT]! === commit >>> 0;
@@ -64,7 +56,7 @@ export class MemoryMap {
       const last = readPageNumber(words, meta + META_LAST_PAGE);
       // The second commit after this one overwrites its meta page, but only once the next one's number is
       // out: if the number has not changed, what was read is whole.
-      if (!isThere || this.newestCommit() !== commit) continue;
+      if (!isThere || this.#commits.newest() !== commit) continue;
       const bytes = (last + 1) * PAGE_BYTES;
       if (bytes > this.#bytes) this.#follow();
       return bytes > this.#bytes ? undefined : { root, depth, last };
@@ -122,7 +114,6 @@ export class MemoryMap {
     const { words } = this.#windowOf(0);
     const meta = META_AT >> 2;
     return (
-      this.#commits[0]! >>> 0 === MAGIC &&
       words[meta] === MAGIC &&
       words[meta + META_VERSION] === DATA_VERSION &&
       words[meta + META_PAGE_BYTES] === PAGE_BYTES
@@ -135,7 +126,6 @@ export class MemoryMap {
  * through memory; if a full disk has no room for such a page, a signal ends the process.
  */
 export function fillReaderTable(folder: string): void {
-  if (process.platform !== "linux") return;
   const table = largestMapping(join(realpathSync(folder), LOCK_FILE));
   if (table === undefined) return;
   const { buffer, byteOffset } = viewMemory(table.start, table.bytes);
@@ -177,44 +167,9 @@ const META_ROOT = 28;
 const META_LAST_PAGE = 30;
 const META_COMMIT = 32;
 
-/** The head of the lock file: magic, format, number of the newest commit. */
-const COMMITS_BYTES = 16;
-const COMMITS_NEWEST = 2;
-
 /** A try fails only if a commit finishes within the time of a few loads. */
 const TRIES_MAX = 1000;
 
 function readPageNumber(words: Uint32Array, at: number): number {
   return words[at]! + words[at + 1]! * 2 ** 32;
-}
-
-interface Mapping {
-  readonly start: number;
-  readonly bytes: number;
-}
-
-/** The largest mapping of a file is the newest: the smaller ones were outgrown. */
-function largestMapping(path: string): Mapping | undefined {
-  let largest: Mapping | undefined;
-  for (const line of mappings().split("\n")) {
-    // The path comes after five fields; the kernel writes its bytes as they are.
-    if (!Buffer.from(line, "latin1").toString("utf8").endsWith(` ${path}`)) continue;
-    const [start = 0, end = 0] = line
-      .slice(0, line.indexOf(" "))
-      .split("-")
-      .map((hex) => Number.parseInt(hex, 16));
-    if (largest === undefined || end - start > largest.bytes) {
-      largest = { start, bytes: end - start };
-    }
-  }
-  return largest;
-}
-
-function mappings(): string {
-  try {
-    return readFileSync("/proc/self/maps", "latin1");
-  } catch {
-    // A container may have no /proc.
-    return "";
-  }
 }

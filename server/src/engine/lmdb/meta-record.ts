@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import { EngineError } from "../engine.ts";
 import { type ReadOptions, type Store, viewOf } from "./binding.ts";
+import type { CommitNumbers } from "./commit-numbers.ts";
 
 /**
  * The engine's own record in the environment, in front of all entries: the format of the entries, and the
@@ -38,20 +39,28 @@ const VERSIONS_AT = 16;
 const RECORD_BYTES = 24;
 
 /** Reads the record, or writes the first one, and migrates an older format. */
-export function openMeta(store: Store): MetaRecord {
-  return store.transactionSync(() => {
-    const found = readMeta(store);
-    if (found === undefined) {
-      assertEmpty(store);
-      const first = { format: FORMAT, versionsReserved: 0, lacksChecksums: false };
-      writeMeta(store, first);
-      return first;
-    }
-    if (found.format === FORMAT) return found;
-    const current = migrate(store, found);
-    writeMeta(store, current);
-    return current;
-  });
+export function openMeta(store: Store, commits: CommitNumbers): MetaRecord {
+  for (;;) {
+    const opened = store.transactionSync(() => {
+      commits.settle();
+      return commits.isFollowedBy(store.getWriteTxnId()) ? openNewest(store) : undefined;
+    });
+    if (opened) return opened;
+  }
+}
+
+function openNewest(store: Store): MetaRecord {
+  const found = readMeta(store);
+  if (found === undefined) {
+    assertEmpty(store);
+    const first = { format: FORMAT, versionsReserved: 0, lacksChecksums: false };
+    writeMeta(store, first);
+    return first;
+  }
+  if (found.format === FORMAT) return found;
+  const current = migrate(store, found);
+  writeMeta(store, current);
+  return current;
 }
 
 /** Undefined in a new store. Without `options` it reads inside the open write transaction. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, fork, spawnSync } from "node:child_process";
+import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -17,10 +17,18 @@ import {
   text,
 } from "../conformance/steps.ts";
 import type { Engine } from "../engine.ts";
-import { assertCanBeOpened } from "./data-file.ts";
+import { assertCanBeOpened, DATA_FILE } from "./data-file.ts";
 import { withEngine } from "./test-engine.ts";
 
 const a = key("p", "a");
+const TAKE_BACK = `
+  const [path, commits] = process.argv.slice(1);
+  const file = fs.openSync(path + "/lock.mdb", "r+");
+  const number = Buffer.alloc(8);
+  fs.readSync(file, number, 0, 8, 8);
+  number.writeBigUInt64LE(number.readBigUInt64LE() - BigInt(commits));
+  fs.writeSync(file, number, 0, 8, 8);`;
+const hasStrace = spawnSync("strace", ["-o", "/dev/null", "true"]).status === 0;
 
 describe("Several processes on one folder", () => {
   it("see each other's commits at once and raise versions above each other's", () =>
@@ -175,6 +183,86 @@ describe("Several processes on one folder", () => {
         await Promise.all(ended);
       }
     }));
+
+  it("lose no commit while another one opens the folder, and read all of them", (test) =>
+    withEngine(async (engine) => {
+      if (!hasStrace) return test.diagnostic("not tried: strace is not installed, or not allowed");
+      const program = join(import.meta.dirname, "test-opening-process.ts");
+      // Between its look at the file and the end of its opening, many commits of others happen.
+      const slowly = ["-P", join(engine.path, DATA_FILE), "-e", "inject=pread64:delay_exit=5000"];
+      const opening = spawn(
+        "strace",
+        [
+          "-f",
+          "-o",
+          "/dev/null",
+          ...slowly,
+          process.execPath,
+          ...process.execArgv,
+          program,
+          engine.path,
+          "20",
+        ],
+        { stdio: "inherit" },
+      );
+      const ended = once(opening, "close");
+      let isOpening = true;
+      opening.once("close", () => {
+        isOpening = false;
+      });
+      for (let count = 0; isOpening; count++) {
+        await engine.update(a, (stored) => {
+          assert.equal(stored === undefined ? 0 : Number(text(stored)), count);
+          return bytes(`${count + 1}`);
+        });
+        const [entry] = engine.get([a]);
+        assert.equal(Number(text(entry!.value)), count + 1);
+        const [scanned] = await scanAll(engine);
+        assert.equal(Number(text(scanned!.value)), count + 1);
+      }
+      assert.deepEqual(await ended, [0, null]);
+    }));
+
+  // As a process does that opens the folder, if others have committed since it read the file.
+  for (const commits of [1, 2, 9]) {
+    it(`go on at the newest commit after another one took back the last ${commits}`, () =>
+      withEngine(async (engine) => {
+        const takeBack = () => {
+          const { status } = spawnSync(process.execPath, [
+            "-e",
+            TAKE_BACK,
+            engine.path,
+            `${commits}`,
+          ]);
+          assert.equal(status, 0);
+        };
+        for (let round = 0; round < 10; round++) await put(engine, a, `${round}`);
+        takeBack();
+        const [entry] = engine.get([a]);
+        assert.equal(text(entry!.value), "9");
+
+        await put(engine, a, "scanned");
+        takeBack();
+        const [scanned] = await scanAll(engine);
+        assert.equal(text(scanned!.value), "scanned");
+
+        const newest = engine.newestCommit();
+        takeBack();
+        assert.equal(engine.newestCommit(), newest);
+
+        const version = await put(engine, a, "replaced");
+        takeBack();
+        const replaced = await commit(engine, {
+          checks: [atVersion(a, version)],
+          puts: [[a, "new"]],
+        });
+        assert.equal(replaced.committed, true);
+
+        await commit(engine, { deletes: [a] });
+        takeBack();
+        assert.deepEqual(engine.get([a]), [undefined]);
+      }));
+  }
 
   it("keep neither the lock nor a snapshot of a process that was killed", async () => {
     let now = Date.UTC(2026, 0, 1);

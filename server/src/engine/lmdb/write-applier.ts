@@ -18,6 +18,8 @@ export interface Extent {
   bytes: number;
   /** The newest version put; 0 if there is none. */
   newest: number;
+  /** Whether anything was put or removed: otherwise LMDB leaves the number of the transaction to the next one. */
+  hasWritten: boolean;
   /** Whether any of the writes put something without deleting or freeing anything. */
   onlyAdds: boolean;
 }
@@ -32,7 +34,7 @@ export class WriteApplier {
   readonly #store: Store;
   readonly #versions: VersionClock;
   readonly #seals: Seals;
-  #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
+  #extent: Extent = { keys: 0, bytes: 0, newest: 0, hasWritten: false, onlyAdds: false };
   /** No entry holds a version above this one, so a put with a newer one need not read the entry it replaces. */
   #newest = 0;
   /** The last premise that was found to hold in this transaction, until a write may have changed that. */
@@ -54,7 +56,7 @@ export class WriteApplier {
 
   /** @param othersNewest upper bound of the versions that others wrote since our last transaction, if any did */
   begin(transaction: number, othersNewest: number | undefined): void {
-    this.#extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
+    this.#extent = { keys: 0, bytes: 0, newest: 0, hasWritten: false, onlyAdds: false };
     this.#newest = Math.max(this.#newest, othersNewest ?? 0);
     this.#held = undefined;
     this.#transaction = transaction;
@@ -152,7 +154,9 @@ export class WriteApplier {
       this.#put(key, value, own);
       versions.push(own);
     }
-    for (const key of deletes) this.#store.remove(key);
+    for (const key of deletes) {
+      if (this.#store.remove(key).result) this.#extent.hasWritten = true;
+    }
     if (puts.length > 0 && deletes.length === 0 && !frees) this.#extent.onlyAdds = true;
     return { committed: true, versions };
   }
@@ -168,6 +172,7 @@ export class WriteApplier {
 
   #count(value: Uint8Array, version: number): void {
     const extent = this.#extent;
+    extent.hasWritten = true;
     extent.keys++;
     extent.bytes += value.length;
     extent.newest = Math.max(extent.newest, version);
