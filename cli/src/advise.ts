@@ -40,12 +40,8 @@ export function addAdviseCommand(program: Command): void {
         .default("text"),
     )
     .action(async (recording: string, { location, format }: AdviseOptions) => {
-      if (!existsSync(recording)) {
-        throw new Error(`${recording} does not exist; serve --record creates it.`);
-      }
-      for (const file of recordingFiles(recording)) checkLength(file);
-      const data = await dataOf(location);
-      const advice = advise(recordedLines(recording), data);
+      const lines = recordedLines(recording);
+      const advice = advise(lines, await dataOf(location));
       process.stdout.write(
         format === "text"
           ? printAdvice(advice)
@@ -71,8 +67,15 @@ function checkLength(recording: string): void {
   }
 }
 
-/** The lines of a recording, of all the processes that wrote it. Shows progress on a terminal. */
+/**
+ * The lines of a recording, of all the processes that wrote it. Shows progress on a terminal.
+ * @throws Error at once if it is missing, empty, a folder, or too large
+ */
 export function recordedLines(recording: string): Iterable<string> {
+  if (!existsSync(recording)) {
+    throw new Error(`${recording} does not exist; serve --record creates it.`);
+  }
+  for (const file of recordingFiles(recording)) checkLength(file);
   return joinRecordings(recordingFiles(recording).map((file) => linesOf(file, process.stderr)));
 }
 

@@ -58,7 +58,10 @@ export async function explainFilter(
     const printed = { table, filter, ...facts, remedy: remedy ?? null, answer };
     return { text: `${JSON.stringify(printed, null, 2)}\n`, failure };
   }
-  const lines = [...describePlan(plan, remedy), ...(answer ? describeAnswer(answer) : [])];
+  // What an index of the server answers needs no other; in the cloud it would.
+  const isIndexed = answer?.plan?.startsWith("index ") === true;
+  const shown = remedy && isIndexed ? { ...remedy, kept: undefined } : remedy;
+  const lines = [...describePlan(plan, shown), ...(answer ? describeAnswer(answer) : [])];
   return { text: terminalText(lines), failure };
 }
 

@@ -5,10 +5,11 @@ import {
   usesOf,
 } from "@rowhouse/server/insight/advice/suggest-indexes";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
+import type { DetachedIndex } from "@rowhouse/server/table/indexes/detach-index";
 import type { CheckedPiece } from "@rowhouse/server/table/indexes/index-check";
 import type { DryRun } from "@rowhouse/server/table/indexes/index-dry-run";
 import type { ShownIndex } from "@rowhouse/server/table/indexes/index-json";
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { recordedLines } from "./advise.ts";
 import { fetchSigned, messageIn } from "./explain-request.ts";
 import type { TableRequest } from "./move/table-endpoint.ts";
@@ -20,7 +21,7 @@ interface At {
 interface Declared extends At {
   readonly table: string;
   readonly key: string;
-  readonly rate?: string;
+  readonly rate?: number;
   readonly fast?: true;
 }
 
@@ -38,14 +39,13 @@ export function addIndexCommand(program: Command): void {
       "what it is sorted by: LastName,FirstName, or Day:DateTime desc, or PartitionKey,LastName for an order inside each partition; required",
     )
     .addOption(
-      new Option(
-        "--rate <entities>",
-        "entities a second at which it is built; default: 20000",
-      ).conflicts("fast"),
+      new Option("--rate <entities>", "entities a second at which it is built; default: 20000")
+        .argParser(parseRate)
+        .conflicts("fast"),
     )
     .option("--fast", "build it as fast as possible")
     .action(async (name: string, { against, table, key, rate, fast }: Declared) => {
-      const declaration = { table, key, ...(fast ? { rate: 0 } : rate && { rate: Number(rate) }) };
+      const declaration = { table, key, rate: fast ? 0 : rate };
       print(describe(await ask<ShownIndex>(against, "PUT", name, "", declaration)));
     });
 
@@ -55,10 +55,12 @@ export function addIndexCommand(program: Command): void {
     .requiredOption("-k, --key <parts>", "as for create; required")
     .option("--record <file>", "a file of serve --record: count the queries that would use it")
     .action(async ({ against, table, key, record }: Declared & { readonly record?: string }) => {
+      const lines = record === undefined ? undefined : recordedLines(record);
       const body = { table, key };
       const result = await ask<DryRun>(against, "POST", "", "comp=dryrun", body);
+      const uses = lines && usesOf(lines, table, result.key);
       print(describeDryRun(table, result));
-      if (record) print(describeUses(usesOf(recordedLines(record), table, result.key)));
+      if (uses) print(describeUses(uses));
     });
 
   index
@@ -112,15 +114,26 @@ export function addIndexCommand(program: Command): void {
       "stop keeping an index, leave its table as an ordinary one, and print how the pattern library carries it on",
     )
     .action(async (name: string, { against }: At) => {
-      const { declaration, table } = await ask<{ declaration: string; table: string }>(
+      const { declaration, problem, table } = await ask<DetachedIndex>(
         against,
         "POST",
         name,
         "comp=detach",
       );
       print(`${name} is an ordinary table now, and no longer kept with ${table}.`);
-      print(`The pattern library carries it on with this declaration:\n${declaration}`);
+      if (declaration === undefined) {
+        print(`The pattern library cannot carry it on: ${problem}.`);
+        return;
+      }
+      print("The pattern library carries it on with this declaration, in which partitionKey and");
+      print("rowKey stand for the segments of the entity's own keys, as its declaration has them:");
+      print(declaration);
     });
+}
+
+function parseRate(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("It must be a whole number of entities, from 1 on.");
 }
 
 function withServer(command: Command): Command {

@@ -132,6 +132,50 @@ const COMMAND_LINES: readonly CommandLine[] = [
     reason: /^rowhouse: Cannot read docs: EISDIR/,
   },
   {
+    what: "a missing recording of which indexes are to be suggested",
+    args: ["index", "suggest", "none.jsonl"],
+    reason: /^rowhouse: none\.jsonl does not exist; serve --record creates it\.\n$/,
+  },
+  {
+    what: "a recording that is a folder, before a server is asked",
+    args: [
+      ...["index", "dry-run", "-t", "T", "-k", "A", "--record", "docs"],
+      ...["--against", "http://127.0.0.1:9/devstoreaccount1"],
+    ],
+    reason: /^rowhouse: docs is a folder; name the recording file\.\n$/,
+  },
+  {
+    what: "a server that is not there to declare an index",
+    args: [
+      ...["index", "create", "ByA", "-t", "T", "-k", "A"],
+      ...["--against", "http://127.0.0.1:9/devstoreaccount1"],
+    ],
+    reason: NOT_RUNNING,
+  },
+  {
+    what: "a rate of building that is no number",
+    args: ["index", "create", "ByA", "-t", "T", "-k", "A", "--rate", "0.5", "--against", "x"],
+    reason: /argument '0\.5' is invalid\. It must be a whole number of entities, from 1 on\./,
+  },
+  {
+    what: "two rates of building",
+    args: [
+      "index",
+      "create",
+      "ByA",
+      "-t",
+      "T",
+      "-k",
+      "A",
+      "--fast",
+      "--rate",
+      "5",
+      "--against",
+      "x",
+    ],
+    reason: /'--rate <entities>' cannot be used with option '--fast'/,
+  },
+  {
     what: "a recording that is a folder",
     args: ["advise", "docs"],
     reason: /^rowhouse: docs is a folder; name the recording file\.\n$/,

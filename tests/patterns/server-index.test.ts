@@ -38,18 +38,22 @@ const Employee = entity("Employee", {
     inDept: serverIndex({ table: "EmployeeInDept", row: k.ordered(k.int32("hired")) }),
   },
 });
-/** The declaration that carries the index on without the server. */
-const Detached = entity("Employee", {
-  ...declaration,
-  indexes: {
-    name: remoteIndex({
-      table: "EmployeeByName",
-      partition: [k.str("lastName")],
-      row: k.ordered(firstNames, k.str("dept"), k.str("id")),
-      copy: "keys",
-    }),
-  },
-});
+/** The index by name, as the library carries it on without the server. */
+function detachedIndex() {
+  return remoteIndex({
+    table: "EmployeeByName",
+    partition: [k.str("lastName")],
+    row: k.ordered(firstNames, k.str("dept"), k.str("id")),
+    copy: "keys",
+  });
+}
+
+/** The declaration as it is printed, with the names of the entity's own keys. */
+function evaluated(printed: string): ReturnType<typeof detachedIndex> {
+  const named = printed.replace('"partitionKey"', '"dept"').replace('"rowKey"', '"id"');
+  const read = new Function("remoteIndex", "missing", "k", `return ${named}`);
+  return read(remoteIndex, missing, k);
+}
 
 describe("An index that the server keeps, read with the pattern library", () => {
   let server: LocalServer;
@@ -158,10 +162,38 @@ describe("An index that the server keeps, read with the pattern library", () => 
     const detached = await wire.send("POST", "/_rowhouse/indexes/EmployeeByName?comp=detach");
     assert.equal(detached.status, 200, String(detached));
     const trusting = connect({ tables: db.tables, indexStates: "trusted" });
-    const employees = trusting.open(Detached);
+    const { declaration: printed } = detached.json() as { declaration: string };
+    const indexes = { name: evaluated(printed) };
+    const employees = trusting.open(entity("Employee", { ...declaration, indexes }));
     const jones = () => employees.by.name.range({ lastName: "Jones" }).all();
     assert.deepEqual(idsOf(await jones()), ["Legal 1", "Sales 1", "Sales 2"]);
     await employees.update({ dept: "Legal", id: "1" }, () => ({ firstName: "Nina" }));
     assert.deepEqual(idsOf(await jones()), ["Sales 1", "Legal 1", "Sales 2"]);
+  });
+
+  it("is told to be none that the library can carry on where it writes no such keys", async () => {
+    const detach = async (key: string) => {
+      const body = { table: "Employee", key, rate: 0 };
+      await wire.send("PUT", "/_rowhouse/indexes/ToDetach", { body });
+      const detached = await wire.send("POST", "/_rowhouse/indexes/ToDetach?comp=detach");
+      await wire.send("DELETE", "/Tables('ToDetach')");
+      return detached.json() as { declaration?: string; problem?: string };
+    };
+    assert.deepEqual(await detach("lastName:String,hired:Int32 desc"), {
+      name: "ToDetach",
+      table: "Employee",
+      problem: "it writes no descending Int32, as hired is",
+    });
+    const { declaration: local = "" } = await detach("PartitionKey,hired:Int32,firstName:String");
+    const { partition, row } = evaluated(local).options;
+    const expected = remoteIndex({
+      table: "ToDetach",
+      partition: [k.str("dept")],
+      row: k.ordered(k.int32("hired"), firstNames, k.str("id")),
+    }).options;
+    assert.equal(
+      JSON.stringify([partition, row]),
+      JSON.stringify([expected.partition, expected.row]),
+    );
   });
 });

@@ -14,12 +14,15 @@ it("The manual's page of indexes declares one that the example on it uses, as pr
     try {
       const { connectionString, tableUrl } = server;
       const options = { allowInsecureConnection: true };
-      await TableClient.fromConnectionString(connectionString, "Employees", options).createTable();
       const text = readFileSync(new URL(`../../${PAGE}`, import.meta.url), "utf8");
       const [, printed = ""] = /^ {4}rowhouse (index create .*?)$(?!\n {6})/ms.exec(text) ?? [];
       const words = printed.replaceAll("\\\n", " ").trim().split(/\s+/);
       const run = (...args: string[]) =>
         outputOf(args.map((word) => word.replace("http://127.0.0.1:10002", tableUrl)));
+      const early = new RowhouseCommand([...words.slice(0, -1), `${tableUrl}/devstoreaccount1`]);
+      assert.equal(await early.exited, 2);
+      assert.match(early.stderr, /There is no table named Employees; create it first\./);
+      await TableClient.fromConnectionString(connectionString, "Employees", options).createTable();
       assert.match(await run(...words), /^EmployeesByLastName {2}of Employees, .*: ready$/m);
       const { printed: output, promised } = await runExample(PAGE, { TABLES: connectionString });
       assert.equal(output, promised);
@@ -32,6 +35,8 @@ it("The manual's page of indexes declares one that the example on it uses, as pr
       );
       assert.match(explained, /^its plan {2}index collect EmployeesByLastName/m);
       assert.match(explained, /^ +entities-read +2$/m);
+      assert.match(explained, /^ +index-entries-read +2$/m);
+      assert.doesNotMatch(explained, /rowhouse index create/, "an index answers the query already");
       const verified = await run("index", "verify", "EmployeesByLastName", ...against);
       assert.match(verified, /3 entities and 3 entries compared; 0 missing/);
       assert.match(

@@ -11,6 +11,7 @@ describe("Suggested indexes", () => {
       traffic.query("Town eq 'Redmond' and Age gt 30", { read: 1000, returned: 10 });
       traffic.query("PartitionKey eq 'p' and Age ge 5", { read: 50, returned: 2 });
       traffic.query("Status eq 'open'", { read: 1000, returned: 900 });
+      traffic.query(`Kind eq '${i < 8 ? "usual" : i}'`, { read: 1000, returned: i < 8 ? 800 : 1 });
       traffic.query("RowKey eq 'r'", { read: 1000, returned: 1 });
       traffic.query("PartitionKey eq 'p' and RowKey eq 'r'", { read: 1, returned: 1 });
     }
@@ -22,11 +23,13 @@ describe("Suggested indexes", () => {
       [
         ["Email:String", undefined],
         ["Town:String,Age:Int32", undefined],
+        ["Kind:String", "skewed"],
         ["Status:String", "unselective"],
         ["Rare:Int64", "unused"],
         ["PartitionKey,Age:Int32", "volatile"],
       ],
     );
+    assert.match(found[2]!.refusal!, /^skewed: 8 of 10 queries .* such as Kind eq 'usual'$/);
     const [email] = found;
     assert.deepEqual([email!.table, email!.queries, email!.writes], ["a/T", 10, 100]);
     assert.equal(email!.savedMicros, Math.round(9990 * 1.9));

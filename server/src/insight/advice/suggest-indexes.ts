@@ -38,10 +38,7 @@ const SELECTIVITY_MAX = 0.4;
  * @param lines those of the recording
  */
 export function suggestIndexes(lines: Iterable<string>): readonly IndexSuggestion[] {
-  const wanted = new Map<
-    string,
-    { table: string; key: string; queries: number; read: number; returned: number }
-  >();
+  const wanted = new Map<string, Wanted>();
   const writes = new Map<string, number>();
   readRecording(lines, {
     queried(query: QueryEvent) {
@@ -49,9 +46,13 @@ export function suggestIndexes(lines: Iterable<string>): readonly IndexSuggestio
       if (key === undefined) return;
       const table = `${query.account}/${query.table}`;
       const id = `${table} ${key}`;
-      const counts = wanted.get(id) ?? { table, key, queries: 0, read: 0, returned: 0 };
+      const counts = wanted.get(id) ?? { table, key, queries: 0, read: 0, returned: 0, dense: 0 };
       wanted.set(id, counts);
       if (!query.continued) counts.queries++;
+      if (query.returned > SELECTIVITY_MAX * query.read) {
+        if (!query.continued) counts.dense++;
+        counts.common = query.filter;
+      }
       counts.read += query.read;
       counts.returned += query.returned;
     },
@@ -64,14 +65,36 @@ export function suggestIndexes(lines: Iterable<string>): readonly IndexSuggestio
     const changes = writes.get(counts.table) ?? 0;
     const savedMicros = Math.round((counts.read - counts.returned) * SCANNED_MICROS);
     const costMicros = Math.round(changes * CHANGED_MICROS);
-    const figures = { ...counts, writes: changes, savedMicros, costMicros };
-    return { ...figures, refusal: refusalOf(figures) };
+    const { table, key, queries, read, returned } = counts;
+    const figures = {
+      table,
+      key,
+      queries,
+      read,
+      returned,
+      writes: changes,
+      savedMicros,
+      costMicros,
+    };
+    return { ...figures, refusal: refusalOf(figures, counts) };
   });
   return suggestions.sort(
     (a, b) =>
       Number(a.refusal !== undefined) - Number(b.refusal !== undefined) ||
       b.savedMicros - b.costMicros - (a.savedMicros - a.costMicros),
   );
+}
+
+/** The queries that ask for an index. */
+interface Wanted {
+  readonly table: string;
+  readonly key: string;
+  queries: number;
+  read: number;
+  returned: number;
+  /** Those for which a scan is as good, and the filter of one. */
+  dense: number;
+  common?: string | undefined;
 }
 
 /** How many shapes of recorded queries an index would serve. */
@@ -106,15 +129,15 @@ export function usesOf(lines: Iterable<string>, table: string, key: string): Ind
   return { shapes: shapes.size, used: [...shapes.values()].filter((isUsed) => isUsed).length };
 }
 
-function refusalOf({
-  queries,
-  read,
-  returned,
-  savedMicros,
-  costMicros,
-}: Omit<IndexSuggestion, "refusal">): string | undefined {
+function refusalOf(
+  { queries, read, returned, savedMicros, costMicros }: Omit<IndexSuggestion, "refusal">,
+  { dense, common }: Wanted,
+): string | undefined {
   if (queries < QUERIES_MIN) return `unused: ${queries} of the recorded queries would use it`;
   if (returned > SELECTIVITY_MAX * read) {
+    if (dense < queries) {
+      return `skewed: ${dense} of ${queries} queries match so much that a scan is as good, such as ${common}`;
+    }
     return `unselective: ${returned} of ${read} entities match, so a scan is as good`;
   }
   if (costMicros > savedMicros) {

@@ -3,18 +3,20 @@ import { INDEX_ACCESS, type IndexAddress, indexAddressOf } from "./index-access.
 import { jsonResponse } from "./index-json.ts";
 import { patternDeclaration } from "./pattern-declaration.ts";
 
-interface DetachIndexOutput {
+export interface DetachedIndex {
   readonly name: string;
   readonly table: string;
-  /** How the pattern library carries the table on. */
-  readonly declaration: string;
+  /** How the pattern library carries the table on; undefined if it cannot. */
+  readonly declaration?: string;
+  /** Why it cannot. */
+  readonly problem?: string;
 }
 
 /**
  * Detach Index, ours: its table becomes an ordinary one with the entries it has, and is kept no longer. Fails with
  * InvalidInput (400) unless it is ready.
  */
-export const detachIndex: TableOperation<IndexAddress, DetachIndexOutput> = {
+export const detachIndex: TableOperation<IndexAddress, DetachedIndex> = {
   name: "DetachIndex",
   route: { method: "POST", resource: "index", comp: "detach" },
   access: INDEX_ACCESS,
@@ -22,7 +24,7 @@ export const detachIndex: TableOperation<IndexAddress, DetachIndexOutput> = {
 
   async run({ indexes: { catalog } }, { account, name }) {
     const { table, index } = await catalog.detach(account, name);
-    return { name: index.name, table: table.name, declaration: patternDeclaration(index) };
+    return { name: index.name, table: table.name, ...patternDeclaration(index) };
   },
 
   encode: (detached) => jsonResponse(200, detached),

@@ -22,7 +22,7 @@ import { checkTableName } from "../table-name.ts";
 import type { IndexState, TableIndex, TableValue } from "../table-value.ts";
 import { forgetBuild } from "./index-build.ts";
 import { type DryRun, DryRunCounts } from "./index-dry-run.ts";
-import { entryOf, openIndex, valuesText } from "./open-index.ts";
+import { entryOf, openIndex, valuesOf } from "./open-index.ts";
 
 export interface IndexCatalogOptions {
   readonly engine: Engine;
@@ -74,12 +74,8 @@ export class IndexCatalog {
     const { opened, definition } = await this.#define(account, declared);
     let existing: TableIndex | undefined;
     const revised = await catalog.revise(account, [table, name], ([base, taken], id) => {
-      if (!base) throw new ServiceError("TableNotFound");
-      if (base.value.indexOf !== undefined) {
-        throw refused(
-          `${base.name} is itself an index, of ${base.value.indexOf}; declare the index over that table.`,
-        );
-      }
+      if (!base) throw noTable(table);
+      assertIsNoIndex(base);
       const indexes = base.value.indexes ?? [];
       existing = indexes.find((index) => isNamed(index, name));
       if (existing && printIndexKey(existing) === printIndexKey(definition)) return undefined;
@@ -120,17 +116,17 @@ export class IndexCatalog {
     const accountId = catalog.accountId(account);
     const index: TableIndex = { ...definition, id: 0, state: "building", since: 0 };
     const open = openIndex(accountId, index);
-    const counts = new DryRunCounts();
+    const counts = new DryRunCounts(definition);
     const range = partitionPrefixRange(tablePrefix(accountId, opened.id));
     const began = performance.now();
     const end = await scanToEnd(engine, range, (entry) => {
       const record = recordOf(entry);
-      const value = valuesText(open, record);
-      const own = value === undefined ? undefined : entryOf(open, record, 0);
-      counts.add(value, own ? keyBytes(own.key) + own.value.length : 0);
+      const values = valuesOf(open, record);
+      const own = values && entryOf(open, record, 0);
+      counts.add(values, own ? keyBytes(own.key) + own.value.length : 0);
       return counts.entities < DRY_RUN_ENTITIES && performance.now() - began < DRY_RUN_MS;
     });
-    return counts.result(printIndexKey(definition), end === "complete");
+    return counts.result(end === "complete");
   }
 
   /** A declaration with its types, and the table it is for. */
@@ -140,7 +136,8 @@ export class IndexCatalog {
   ): Promise<{ readonly opened: Named<TableValue>; readonly definition: IndexDefinition }> {
     const { isLocal, parts } = declaredKey(key);
     const opened = await this.#options.catalog.find(account, table);
-    if (!opened) throw new ServiceError("TableNotFound");
+    if (!opened) throw noTable(table);
+    assertIsNoIndex(opened);
     const types = parts.some(({ type }) => type === undefined)
       ? await this.#sampleTypes(account, opened.id, parts)
       : [];
@@ -345,6 +342,17 @@ function problemsOf<T>(read: () => T): T {
 
 function refused(message: string, cause?: unknown): ServiceError {
   return new ServiceError("InvalidInput", { message, cause });
+}
+
+/** @throws ServiceError InvalidInput */
+function assertIsNoIndex({ name, value: { indexOf } }: Named<TableValue>): void {
+  if (indexOf === undefined) return;
+  throw refused(`${name} is itself an index, of ${indexOf}; declare the index over that table.`);
+}
+
+function noTable(name: string): ServiceError {
+  const message = `There is no table named ${name}; create it first.`;
+  return new ServiceError("TableNotFound", { message });
 }
 
 function notFound(name: string): ServiceError {

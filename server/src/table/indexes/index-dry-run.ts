@@ -1,3 +1,6 @@
+import { printLiteral } from "@rowhouse/protocol/filter-literal";
+import { type IndexDefinition, printIndexKey } from "../../query/indexes/index-definition.ts";
+import { type IndexValue, printValues } from "../../query/indexes/index-key.ts";
 import { BUILD_RATE } from "./index-build.ts";
 
 /** What an index would be, from a sample of its table. */
@@ -12,7 +15,7 @@ export interface DryRun {
   readonly otherTypes: number;
   /** Different values of the whole key. */
   readonly values: number;
-  /** The commonest of them, as it is written in the key, and its entries. */
+  /** The commonest of them, as filters have it, and its entries. */
   readonly commonest: { readonly value: string; readonly entries: number } | undefined;
   /** Of an average entry, with its key. */
   readonly entryBytes: number;
@@ -22,29 +25,39 @@ export interface DryRun {
 
 /** Counts the entries of a sample. */
 export class DryRunCounts {
-  readonly #counts = new Map<string, number>();
+  readonly #index: IndexDefinition;
+  /** By the values as they are written in the key, which is short. */
+  readonly #counts = new Map<string, { entries: number; readonly value: string }>();
   entities = 0;
   #entries = 0;
   #bytes = 0;
   #otherTypes = 0;
 
-  /** @param value the values of its key, undefined if the entity would have no entry */
-  add(value: string | undefined, bytes: number): void {
-    this.entities++;
-    if (value === undefined) return;
-    this.#entries++;
-    this.#bytes += bytes;
-    if (MARKED.test(value)) this.#otherTypes++;
-    this.#counts.set(value, (this.#counts.get(value) ?? 0) + 1);
+  constructor(index: IndexDefinition) {
+    this.#index = index;
   }
 
-  result(key: string, isWhole: boolean): DryRun {
+  /** @param values of its key, undefined if the entity would have no entry */
+  add(values: readonly (IndexValue | undefined)[] | undefined, bytes: number): void {
+    this.entities++;
+    if (values === undefined) return;
+    this.#entries++;
+    this.#bytes += bytes;
+    const { parts } = this.#index;
+    if (values.some((value, at) => value && value.type !== parts[at]!.type)) this.#otherTypes++;
+    const code = printValues(this.#index, values);
+    const counted = this.#counts.get(code);
+    if (counted) counted.entries++;
+    else this.#counts.set(code, { entries: 1, value: shown(values) });
+  }
+
+  result(isWhole: boolean): DryRun {
     let commonest: DryRun["commonest"];
-    for (const [value, entries] of this.#counts) {
-      if (entries > (commonest?.entries ?? 0)) commonest = { value, entries };
+    for (const counted of this.#counts.values()) {
+      if (counted.entries > (commonest?.entries ?? 0)) commonest = counted;
     }
     return {
-      key,
+      key: printIndexKey(this.#index),
       entities: this.entities,
       isWhole,
       entries: this.#entries,
@@ -57,5 +70,9 @@ export class DryRunCounts {
   }
 }
 
-/** A part that begins with the marker of a type. */
-const MARKED = /(?:^|!)~[a-z]/;
+const SHOWN_LENGTH = 100;
+
+function shown(values: readonly (IndexValue | undefined)[]): string {
+  const text = values.map((value) => (value ? printLiteral(value) : "(missing)")).join(", ");
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}…` : text;
+}

@@ -67,6 +67,8 @@ export class IndexSource {
   /** Keys that were collected but not fetched yet, and the newest commit before they were. */
   #collected: readonly KeyPosition[] = NONE;
   #collectedAt: number | undefined;
+  /** Whether nothing follows them. */
+  #hasCollectedAll = false;
   #produced = 0;
   #hasAsked = false;
   #collectedMax = COLLECTED_UNASKED;
@@ -115,11 +117,12 @@ export class IndexSource {
   /** Forgets what was read behind the last candidate that was returned. */
   #goBack(): void {
     this.#collected = NONE;
+    this.#hasCollectedAll = false;
     for (const run of this.#runs) run.rewind(this.#after);
   }
 
   async #nextCollected(): Promise<readonly KeyPosition[] | "scan"> {
-    if (this.#collected.length === 0) {
+    if (this.#collected.length === 0 && !this.#hasCollectedAll) {
       const collected = await this.#collect();
       if (collected === "scan") return "scan";
       this.#collected = collected;
@@ -205,7 +208,9 @@ export class IndexSource {
       }
     }
     this.entriesRead += collected;
-    return smallest.sorted();
+    const sorted = smallest.sorted();
+    this.#hasCollectedAll = sorted.length < wanted;
+    return sorted;
   }
 
   /**

@@ -324,9 +324,14 @@ describe("A declaration of an index", () => {
       [() => create("ByB", "B:Text"), "InvalidInput", /types are String, Int32/],
       [() => create("ByB", "A,B,C,D,E"), "InvalidInput", /at most 4/],
       [() => create("ByB", "B:String desc"), "InvalidInput", /cannot be sorted/],
-      [() => create("ByB", "A", "Nothing"), "TableNotFound", /./],
+      [() => create("ByB", "A", "Nothing"), "TableNotFound", /no table named Nothing/],
       [() => create("ByB", "basePK", "ByA"), "InvalidInput", /entries name their entity/],
       [() => create("ByB", "A", "ByA"), "InvalidInput", /is itself an index, of Things/],
+      [
+        () => lab.indexes.dryRun(ACCOUNT, { name: "DryRun", table: "ByA", key: "A" }),
+        "InvalidInput",
+        /is itself/,
+      ],
       [() => create(TABLE, "A"), "TableAlreadyExists", /is the name of a table/],
       [() => create("bya", "B:String"), "TableAlreadyExists", /an index never changes/],
     ] as const) {
@@ -363,7 +368,7 @@ describe("A declaration of an index", () => {
       entries: 4,
       otherTypes: 1,
       values: 3,
-      commonest: { value: "x", entries: 2 },
+      commonest: { value: "'x'", entries: 2 },
       buildSeconds: 1,
     });
     assert.ok(entryBytes > 50 && entryBytes < 200);

@@ -6,7 +6,7 @@ import { encodeName } from "@rowhouse/protocol/property-name";
 import { toBuffer } from "../../byte-views.ts";
 import type { Entry, Key } from "../../engine/engine.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY } from "../../query/indexes/index-definition.ts";
-import { entryKey, type IndexValue, printValues } from "../../query/indexes/index-key.ts";
+import { entryKey, type IndexValue } from "../../query/indexes/index-key.ts";
 import type { KeyPosition } from "../../query/plan.ts";
 import { encodeRecord, recordOf } from "../entity-record.ts";
 import { RecordView } from "../record-view.ts";
@@ -78,18 +78,15 @@ export function entryOf(
   };
 }
 
-/** The values of an entity in the key of an index; undefined if it has no entry. */
-export function valuesText(open: OpenIndex, record: Uint8Array): string | undefined {
+/** The values of an entity in the key of an index, one for each part; undefined if it has no entry. */
+export function valuesOf(
+  open: OpenIndex,
+  record: Uint8Array,
+): readonly (IndexValue | undefined)[] | undefined {
   const view = entityView;
   view.reset(record);
   const places = placesIn(open, view);
-  return (
-    places &&
-    printValues(
-      open.index,
-      places.map((place) => (place < 0 ? undefined : valueAt(view, place))),
-    )
-  );
+  return places?.map((place) => (place < 0 ? undefined : valueAt(view, place)));
 }
 
 /** What a write of an entity changes in its indexes. */

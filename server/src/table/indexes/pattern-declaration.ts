@@ -3,26 +3,35 @@ import type { IndexDefinition, IndexPart } from "../../query/indexes/index-defin
 
 /**
  * The index as the pattern library declares it: the same table, the same keys, the same properties `basePK` and
- * `baseRK`. The names of the entity's own keys are its declaration's, so they stay to be filled in. If both keys are one
- * segment each, the library takes the entries over as they are; otherwise it writes others, so the table is to be emptied
- * and built.
+ * `baseRK`. The names of the entity's own keys are its declaration's: `partitionKey` and `rowKey` stand for them. If both
+ * are one segment each, the library takes the entries over as they are; otherwise it writes others, so the table is to be
+ * emptied and built.
  */
-export function patternDeclaration({ name, isLocal, parts }: IndexDefinition): string {
-  const [first, ...others] = parts.map(codecOf);
+export function patternDeclaration({
+  name,
+  isLocal,
+  parts,
+}: IndexDefinition): { readonly declaration: string } | { readonly problem: string } {
+  const foreign = parts.find((part) => codecOf(part) === undefined);
+  if (foreign) {
+    const { property, type, descending } = foreign;
+    const kind = `${descending ? "descending " : ""}${type.slice("Edm.".length)}`;
+    return { problem: `it writes no ${kind}, as ${property} is` };
+  }
+  const [first, ...others] = parts.map((part) => `k.${codecOf(part)}("${part.property}")`);
   const rest = others.map((codec) => `missing("last", ${codec})`);
-  const own = "/* the segments of the entity's RowKey, as text */";
-  const partition = isLocal ? "/* the entity's partition */" : first!;
-  const rows = isLocal
-    ? [first!, ...rest, own]
-    : [...rest, "/* the segments of the entity's PartitionKey, as text */", own];
-  return [
+  const [partition, rows] = isLocal
+    ? ['k.str("partitionKey")', [first, ...rest]]
+    : [first, [...rest, 'k.str("partitionKey")']];
+  const declaration = [
     "remoteIndex({",
     `  table: "${name}",`,
     `  partition: [${partition}],`,
-    `  row: k.ordered(${rows.join(", ")}),`,
+    `  row: k.ordered(${[...rows, 'k.str("rowKey")'].join(", ")}),`,
     '  copy: "keys",',
     "})",
   ].join("\n");
+  return { declaration };
 }
 
 const CODECS: Readonly<Record<EdmType, string | undefined>> = {
@@ -36,8 +45,7 @@ const CODECS: Readonly<Record<EdmType, string | undefined>> = {
   "Edm.Binary": undefined,
 };
 
-function codecOf({ property, type, descending }: IndexPart): string {
-  const codec = descending && type !== "Edm.DateTime" ? undefined : CODECS[type];
-  if (codec) return `k.${codec}${descending ? "Desc" : ""}("${property}")`;
-  return `/* "${property}": the library writes no such ${descending ? "descending " : ""}${type} */`;
+function codecOf({ type, descending }: IndexPart): string | undefined {
+  if (descending) return type === "Edm.DateTime" ? "dateDesc" : undefined;
+  return CODECS[type];
 }
