@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import type { Engine } from "@rowhouse/server/engine/engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { decorated } from "@rowhouse/server/engine/test-decorated";
 import type { Ask } from "@rowhouse/server/explorer/bulk";
 import {
   BulkJobs,
@@ -128,10 +130,11 @@ describe("Who works on a job", () => {
     };
     return { owner: { account: "a", ask, base: "http://h/a" }, letThrough };
   };
-  const open = (engine: MemoryEngine) => {
+  let now = 1_790_000_000_000;
+  const open = (engine: Engine) => {
     let elapsed = 0;
     // Each look at it is later than a slice lasts.
-    const clock = { now: () => 1_790_000_000_000, elapsed: () => (elapsed += 2000) };
+    const clock = { now: () => now, elapsed: () => (elapsed += 2000) };
     return new BulkJobs({ engine, clock, onError: fail });
   };
   const shown = async (jobs: BulkJobs) => {
@@ -172,6 +175,33 @@ describe("Who works on a job", () => {
     await after.letThrough();
     await closed;
     assert.deepEqual(await shown(second), ["stopped", 3, 1]);
+  });
+
+  it("is another server of the same data, until half a minute after its last slice", async () => {
+    const alone = new MemoryEngine();
+    const supports = { ...alone.supports, sharing: true };
+    const engine = decorated(alone, { supports, isShared: () => true });
+    const [first, second] = [open(engine), open(engine)];
+    const before = pages(9);
+    const { id } = (await first.begin(before.owner, wanted))!;
+    await before.letThrough();
+    await until(async () => (await shown(second))![1] === 1);
+    now += 29_000;
+    assert.equal((await second.resume(pages(9).owner, id))!.cutOff, 0);
+    assert.deepEqual(await shown(second), ["running", 1, 0]);
+    await before.letThrough();
+    await until(async () => (await shown(second))![1] === 2);
+    // As if the first were gone: it gives no sign.
+    now += 31_000;
+    assert.deepEqual(await shown(second), ["stopped", 2, 0]);
+    const after = pages(1);
+    assert.equal((await second.resume(after.owner, id))!.state, "running");
+    await after.letThrough();
+    await until(async () => (await shown(second))![0] === "done");
+    assert.deepEqual(await shown(first), ["done", 3, 1]);
+    await before.letThrough();
+    await first.close();
+    assert.deepEqual(await shown(second), ["done", 3, 1]);
   });
 
   it("is nobody if there are too many, and the oldest that ended are forgotten for new ones", async () => {
