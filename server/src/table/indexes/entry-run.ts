@@ -19,8 +19,17 @@ const SORTED_BYTES = 4;
 const ROWS_MAX = 2 ** 20;
 /** Rows that need no order among themselves: they share a page. */
 const UNSORTED_MAX = 50;
+/** How long others wait while rows are sorted: in one piece, that takes up to 115 ms of 100,000. */
+const TURN_MS = 3;
 /** Keys that agree in more than eight times four bytes where others differ stay as they are: sorting is bounded. */
 const DEPTH_MAX = 8;
+
+/** Rows that agree so far. */
+interface Group {
+  readonly from: number;
+  readonly to: number;
+  readonly depth: number;
+}
 
 /**
  * Entries that wait to be written about in the order of the index, each with the key and version of its entity. All are
@@ -72,9 +81,16 @@ export class EntryRun {
     this.#taken = 0;
   }
 
-  /** Call it once, after the last `add`. */
-  sort(): void {
-    this.#sort(0, this.#starts.length, 0);
+  /** Call it once, after the last `add`. Lets others work in between. */
+  async sort(): Promise<void> {
+    const groups: Group[] = [{ from: 0, to: this.#starts.length, depth: 0 }];
+    let turnEndsAt = performance.now() + TURN_MS;
+    for (let group = groups.pop(); group; group = groups.pop()) {
+      this.#sort(group, groups);
+      if (performance.now() < turnEndsAt) continue;
+      await new Promise((resolve) => setImmediate(resolve));
+      turnEndsAt = performance.now() + TURN_MS;
+    }
   }
 
   /** The next rows, with this version as the Timestamp of their entries. Their bytes stay as they are. */
@@ -101,8 +117,8 @@ export class EntryRun {
     return { put: { key, value }, check: { key: base, expected: bytes.readDoubleLE(lengthAt) } };
   }
 
-  /** Sorts some rows by the bytes behind those that all of them have in common. */
-  #sort(from: number, to: number, depth: number): void {
+  /** Sorts some rows by the bytes behind those that all of them have in common. Adds those that agree in them. */
+  #sort({ from, to, depth }: Group, groups: Group[]): void {
     if (to - from <= UNSORTED_MAX || depth === DEPTH_MAX) return;
     const bytes = this.#bytes;
     const keysAt = HEAD_BYTES + this.#commonBytes(from, to);
@@ -119,11 +135,13 @@ export class EntryRun {
       this.#starts[from + at] = starts[number % ROWS_MAX]!;
       const own = Math.floor(number / ROWS_MAX);
       if (own === group) continue;
-      this.#sort(groupAt, from + at, depth + 1);
+      if (from + at - groupAt > UNSORTED_MAX) {
+        groups.push({ from: groupAt, to: from + at, depth: depth + 1 });
+      }
       groupAt = from + at;
       group = own;
     }
-    this.#sort(groupAt, to, depth + 1);
+    groups.push({ from: groupAt, to, depth: depth + 1 });
   }
 
   #commonBytes(from: number, to: number): number {

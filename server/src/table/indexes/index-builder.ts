@@ -10,7 +10,6 @@ import {
   type Premise,
 } from "../../engine/engine.ts";
 import { after, copyKey, decodeText, partitionPrefixRange } from "../../engine/key-codec.ts";
-import { scanToEnd } from "../../engine/scan-to-end.ts";
 import { recordOf } from "../entity-record.ts";
 import { positionKey, tablePrefix } from "../table-keys.ts";
 import type { TableValue } from "../table-value.ts";
@@ -42,6 +41,12 @@ const RUN_ENTITIES = 100_000;
 const RUN_SECONDS = 5;
 /** Their keys and entries, which wait in memory. */
 const RUN_BYTES = 2 ** 24;
+/** Entities that a build with a rate reads at once, four times as fast as the rate: others wait for them. */
+const READ_ENTITIES = 250;
+const READ_RATE = 4;
+/** The same for those that it counts. */
+const COUNTED_ENTITIES = 2000;
+const COUNT_RATE = 20;
 /** A hint for engines that fetch entries ahead. */
 const SCANNED_AT_ONCE = 2000;
 /** Entries of one commit. Others wait for it: a larger one saves little and delays them more. */
@@ -135,6 +140,7 @@ export class IndexBuilder implements BackgroundWork {
     const run = await this.#read(start ? { ...whole, start } : whole, {
       open: openIndex(accountId, index),
       entries,
+      rate,
       entitiesMax:
         entitiesMax ?? (rate > 0 ? Math.min(rate * RUN_SECONDS, RUN_ENTITIES) : RUN_ENTITIES),
     });
@@ -152,7 +158,7 @@ export class IndexBuilder implements BackgroundWork {
       },
       entities: (progress?.entities ?? 0) + run.entities,
       entries: (progress?.entries ?? 0) + run.entries.length,
-      total: progress ? progress.total : await this.#count(whole),
+      total: progress ? progress.total : await this.#count(whole, rate),
       startedAt: progress?.startedAt ?? clock.now(),
     };
     // Fails if another process came as far.
@@ -166,47 +172,55 @@ export class IndexBuilder implements BackgroundWork {
     return "built";
   }
 
-  async #read(range: KeyRange, { open, entries, entitiesMax }: RunOptions): Promise<Run> {
+  async #read(range: KeyRange, options: RunOptions): Promise<Run> {
+    const { open, entries, entitiesMax, rate } = options;
+    const began = performance.now();
     entries.clear();
     const heldAt = this.#options.engine.newestCommit();
     let entities = 0;
-    // Stays undefined if the table ends before the run does.
-    let last: Key | undefined;
-    const end = await this.#options.engine.scan(
-      range,
-      (entry) => {
-        entities++;
-        const own = entryOf(open, recordOf(entry), entry.version);
-        if (own) entries.add(own, entry.key, entry.version);
-        const isLast = entities === entitiesMax || entries.bytes >= RUN_BYTES;
-        if (isLast) last = copyKey(entry.key);
-        return !isLast;
-      },
-      { entriesExpected: Math.min(entitiesMax, SCANNED_AT_ONCE) },
-    );
-    entries.sort();
-    const next = typeof end === "object" ? end.resumeAt : last && after(last);
-    return { open, entries, entities, heldAt, next };
+    let next: Key | undefined = range.start;
+    const isFull = () => entities === entitiesMax || entries.bytes >= RUN_BYTES;
+    while (next && !isFull()) {
+      const max = rate > 0 ? Math.min(entities + READ_ENTITIES, entitiesMax) : entitiesMax;
+      // Stays undefined if the table ends.
+      let last: Key | undefined;
+      const end = await this.#options.engine.scan(
+        { start: next, end: range.end },
+        (entry) => {
+          entities++;
+          const own = entryOf(open, recordOf(entry), entry.version);
+          if (own) entries.add(own, entry.key, entry.version);
+          const isLast = entities === max || isFull();
+          if (isLast) last = copyKey(entry.key);
+          return !isLast;
+        },
+        { entriesExpected: Math.min(max - entities, SCANNED_AT_ONCE) },
+      );
+      next = typeof end === "object" ? end.resumeAt : last && after(last);
+      if (rate > 0) await this.#pauseUntil(began + (entities * 1000) / (READ_RATE * rate));
+    }
+    await entries.sort();
+    return { open, entries, entities, heldAt, next, began };
   }
 
   /** @returns false if there is nothing more to build: the table or the index changed, or the server stops */
   async #write(
-    { open, entries, entities, heldAt }: Run,
+    { open, entries, entities, heldAt, began }: Run,
     premise: Premise,
     rate: number,
   ): Promise<boolean> {
     const { engine } = this.#options;
-    const entitiesEach = entities / entries.length;
-    for (;;) {
-      const began = performance.now();
+    const start = performance.now();
+    const endsAt = began + (rate > 0 ? (entities * 1000) / rate : 0);
+    for (let written = 0; ; ) {
       // A version of its own for each commit: an engine need not look for newer ones where it puts the newest.
       const version = engine.nextVersion();
       const some = entries.take(rate > 0 ? COMMIT_ENTRIES : FAST_COMMIT_ENTRIES, version);
       if (some.length === 0) return true;
       if (this.#loop.closed || !(await this.#commit(some, open, { version, heldAt, premise })))
         return false;
-      const duration = rate > 0 ? (some.length * entitiesEach * 1000) / rate : 0;
-      await this.#pauseUntil(began + duration);
+      written += some.length;
+      await this.#pauseUntil(start + ((endsAt - start) * written) / entries.length);
     }
   }
 
@@ -243,14 +257,21 @@ export class IndexBuilder implements BackgroundWork {
   }
 
   /** How much there is to build. An engine in another process would send all of it. */
-  async #count(range: KeyRange): Promise<number | undefined> {
+  async #count(range: KeyRange, rate: number): Promise<number | undefined> {
     const { engine } = this.#options;
     if (engine.newestCommit() === undefined) return undefined;
+    const began = performance.now();
     let count = 0;
-    await scanToEnd(engine, range, () => {
-      count++;
-      return true;
-    });
+    let next: Key | undefined = range.start;
+    while (next && !this.#loop.closed) {
+      let last: Key | undefined;
+      const end = await engine.scan({ start: next, end: range.end }, ({ key }) => {
+        if (++count % COUNTED_ENTITIES === 0) last = copyKey(key);
+        return last === undefined;
+      });
+      next = typeof end === "object" ? end.resumeAt : last && after(last);
+      if (rate > 0) await this.#pauseUntil(began + (count * 1000) / (COUNT_RATE * rate));
+    }
     return count;
   }
 }
@@ -260,6 +281,7 @@ interface RunOptions {
   /** Whose memory is used again. */
   readonly entries: EntryRun;
   readonly entitiesMax: number;
+  readonly rate: number;
 }
 
 type RunWrite = Pick<AtomicWrite, "version" | "heldAt" | "premise">;
@@ -273,4 +295,6 @@ interface Run {
   readonly heldAt: number | undefined;
   /** Where the next one begins; undefined at the end of the table. */
   readonly next: Key | undefined;
+  /** By the clock of this process. */
+  readonly began: number;
 }
