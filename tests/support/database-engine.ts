@@ -62,9 +62,10 @@ export async function settled(url: string): Promise<void> {
   while ((await runAt(url, [OTHERS])).length > 0);
 }
 
+/** The nodes of a cluster are clients of each other, for good. */
 const OTHERS =
   "SELECT pid FROM pg_stat_activity WHERE datname = current_database() " +
-  "AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+  "AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND application_name NOT LIKE 'citus_internal%'";
 
 async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise<Engine> {
   const engine = await openPostgresEngine({ url, allowUnsafe: true, writersMax: 8 });
