@@ -59,10 +59,10 @@ async function loop(client: Client, operation: Operation, stopwatch: Stopwatch):
   }
 }
 
-/** Keys of rows that hold entities, whichever contender wrote them. */
+/** Keys of rows that hold entities, whichever contender wrote them, of all partitions. */
 async function knownKeys(pool: pg.Pool): Promise<{ pk: Buffer; sk: Buffer }[]> {
   const { rows } = await pool.query(
-    `SELECT pk, sk FROM rh_kv WHERE length(val) > 500 LIMIT ${ROWS_KNOWN}`,
+    `SELECT pk, sk FROM rh_kv WHERE length(val) > 500 ORDER BY hash_array(ARRAY[pk, sk]) LIMIT ${ROWS_KNOWN}`,
   );
   return rows;
 }
