@@ -16,12 +16,10 @@ const SNAPSHOT_MS_MAX = 2_000;
 /** In effect no limit: the portal stops the server as well, and time ends every scan. */
 const ROWS_MAX = 1_000_000;
 /** Citus collects all rows of a statement before it sends the first. */
-const ROWS_COLLECTED = { min: 64, expected: 256, max: 1_000 };
-const COLLECTED_BYTES = 1024 * 1024;
+const ROWS_COLLECTED = { min: 64, expected: 256, max: 1_024 };
+const COLLECTED_BYTES = 2 * 1024 * 1024;
 /** Rows that the shards together examine for a page if they send only wanted ones. */
 const EXAMINED_MAX = 65_536;
-/** Pages that turn out longer, because the sample was unlucky, are cut. */
-const PAGE_EXCESS = 4;
 /** Behind every key. */
 const END: Key = { partition: Buffer.alloc(KEY_BYTES_MAX + 1, 0xff), sort: new Uint8Array() };
 const BACKOFF_MS_MAX = 50;
@@ -108,7 +106,7 @@ export class Scans {
   ): Promise<ScanFailure | { end?: ScanEnd; resumeAt: Key; visited: number }> {
     const wanted = start.partition.length > 0 ? scan.hints?.wanted : undefined;
     const length = wanted ? EXAMINED_MAX : this.#pageLength(rows);
-    const limit = wanted ? ROWS_COLLECTED.max : length * PAGE_EXCESS;
+    const limit = wanted ? ROWS_COLLECTED.max : length;
     let resumeAt = start;
     let visited = 0;
     let stoppedAt: Key | undefined;

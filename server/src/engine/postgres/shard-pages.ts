@@ -5,8 +5,10 @@ import type { Parameter } from "./query.ts";
 import type { RowReader } from "./row-reader.ts";
 import { SAMPLE, type Statement } from "./statements.ts";
 
-/** A page is as long as this many keys of the sample are apart. With more, its length would vary less. */
+/** As many rows as wanted are as long as this many keys of the sample are apart. With more, their number would vary less. */
 const KEYS_PER_PAGE = 8;
+/** Pages are looked up longer than wanted, for the caller to cut: mostly then no second one is needed for the rest. */
+const PAGE_EXCESS = 1.5;
 /** Pages that are looked up ahead for a caller who goes on where a page ended. */
 const PAGES_AHEAD = 8;
 /**
@@ -44,19 +46,22 @@ export class ShardPages {
   /** By the end of the range, which is that of the table. */
   readonly #samples = new Map<string, Sample>();
 
-  /** The first key behind a page of about `rows`; undefined if the page may well reach the end of the range. */
+  /** The first key behind a page that is mostly longer than `rows`; undefined if it may well reach the end of the range. */
   async endOf(range: ClosedRange, rows: number, ask: Ask): Promise<Key | undefined> {
     const { end } = range;
     const id = identify(end.partition, end.sort);
     const known = this.#samples.get(id);
-    const rowsPerKey = 2 ** Math.max(0, Math.ceil(Math.log2(rows / KEYS_PER_PAGE)));
-    const keysPerPage = Math.min(rows, KEYS_PER_PAGE);
+    const own = 2 ** Math.max(0, Math.ceil(Math.log2(rows / KEYS_PER_PAGE)));
+    // The short rest of a page must not replace the sample for the pages behind it.
+    const isFine = known !== undefined && known.rowsPerKey <= rows;
+    const rowsPerKey = isFine && known.rowsPerKey * KEYS_PER_PAGE >= own ? known.rowsPerKey : own;
+    const keysPerPage = Math.ceil((PAGE_EXCESS * rows) / rowsPerKey);
     if (known?.rowsPerKey === rowsPerKey && compareKeys(known.start, range.start) <= 0) {
       const at = known.keys.findIndex((key) => compareKeys(key, range.start) > 0);
       const found = at < 0 ? undefined : known.keys[at + keysPerPage - 1];
       if (found || (at >= 0 && known.isLast)) return found;
     }
-    const wanted = known ? keysAhead(known, rowsPerKey) : keysPerPage;
+    const wanted = Math.max(known ? keysAhead(known, rowsPerKey) : 0, keysPerPage);
     const keys: Key[] = [];
     await ask(SAMPLE, [...boundsOf(range), rowsPerKey - 1, wanted], (row) => {
       keys.push({ partition: Buffer.from(row.bytes()), sort: Buffer.from(row.bytes()) });
