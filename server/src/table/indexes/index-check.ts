@@ -1,6 +1,7 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Catalog } from "../../catalog/catalog.ts";
 import type { Clock } from "../../clock.ts";
-import type { Engine, Entry, Key } from "../../engine/engine.ts";
+import { type Engine, type Entry, type Key, PREMISE_FAILED } from "../../engine/engine.ts";
 import {
   after,
   copyKey,
@@ -57,8 +58,9 @@ const CHUNK = 250;
 const PIECE_ROWS = 50_000;
 const PIECE_MS = 4000;
 const EXAMPLES_MAX = 10;
-/** An entity that changes all the time is looked at this often; each time it was right for its writer. */
+/** An entity that changes all the time is looked at this often. */
 const LOOKS_MAX = 10;
+const LOOKS_TO_REPAIR_MAX = 1000;
 
 /**
  * Compares an index with its table, in both directions, beside writers.
@@ -76,8 +78,8 @@ export class IndexCheck {
 
   /**
    * Checks one piece. A finding of a missing or altered entry makes a ready index stale; a repair that reaches the end
-   * makes a stale one ready.
-   * @throws ServiceError ResourceNotFound
+   * makes a stale one ready. If the table's indexes change, the piece ends where the next one goes on with them.
+   * @throws ServiceError ResourceNotFound; ServerBusy if an entity changes too often to be repaired
    */
   async piece(
     account: string,
@@ -96,7 +98,9 @@ export class IndexCheck {
     const kept = await indexes.findOrThrow(account, name);
     const piece = new Piece(this.#options, account, kept, repairs, from);
     const deadline = clock.now() + PIECE_MS;
-    while (piece.next && piece.rows < rows && clock.now() <= deadline) await piece.chunk();
+    while (piece.next && piece.rows < rows && clock.now() <= deadline && !piece.isOutdated) {
+      await piece.chunk();
+    }
     const { findings } = piece;
     if (repairs) {
       if (piece.next === undefined) await indexes.move(account, kept, ["stale"], "ready");
@@ -113,6 +117,8 @@ class Piece implements CheckedPiece {
   entries = 0;
   readonly findings = { missing: 0, altered: 0, surplus: 0 };
   readonly examples: { finding: EntryFault; entity: KeyPosition }[] = [];
+  /** Whether the table's indexes have changed, so that nothing more can be repaired on the old premise. */
+  isOutdated = false;
   readonly #engine: Engine;
   readonly #open: OpenIndex;
   readonly #kept: KeptIndex;
@@ -176,6 +182,7 @@ class Piece implements CheckedPiece {
         expected.map((entry) => entry!.key),
       );
     }
+    if (this.isOutdated) return;
     this.next = this.#following(over, prefix, end === "stopped" ? after(last!) : end);
   }
 
@@ -225,7 +232,8 @@ class Piece implements CheckedPiece {
   async #look(base: KeyPosition, other: Key | undefined): Promise<void> {
     const baseKey = this.#baseKey(base);
     let guess: Key = baseKey;
-    for (let looks = 0; looks < LOOKS_MAX; looks++) {
+    const looksMax = this.#repairs ? LOOKS_TO_REPAIR_MAX : LOOKS_MAX;
+    for (let looks = 0; looks < looksMax && !this.isOutdated; looks++) {
       const [stored, entry, surplus] = await this.#engine.get([baseKey, guess, other ?? baseKey]);
       const expected = stored && entryOf(this.#open, recordOf(stored), 0);
       if (expected && !isSameKey(expected.key, guess)) {
@@ -259,9 +267,10 @@ class Piece implements CheckedPiece {
       }
       this.#uncount(lacks, isSurplus);
     }
+    if (this.#repairs && !this.isOutdated) throw new ServiceError("ServerBusy");
   }
 
-  /** Returns false if the entity has changed since it was read. */
+  /** Returns false if the entity has changed since it was read, or the table's indexes have. */
   async #repair(
     stored: Entry | undefined,
     baseKey: Key,
@@ -278,6 +287,7 @@ class Piece implements CheckedPiece {
       puts: fresh ? [fresh] : [],
       deletes: surplus ? [surplus] : [],
     });
+    if (!result.committed && result.failedCheck === PREMISE_FAILED) this.isOutdated = true;
     return result.committed;
   }
 

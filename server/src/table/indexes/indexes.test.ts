@@ -288,6 +288,27 @@ describe("The check of an index", () => {
     await assertIndexesAreRight(lab);
   });
 
+  it("repairs what it finds, also if the table's indexes change in the meantime", async () => {
+    const engine = new MemoryEngine();
+    const lab = await openTable(engine);
+    const other = await openIndexLab(paused(engine));
+    for (const row of ["1", "2", "3"]) {
+      await lab.write(insertion("insert", "p", row, `"A":"${row}"`));
+    }
+    await lab.declare("ByA", "A:String");
+    const deletes = (await entriesOf(lab, "ByA")).map(({ key }) => key);
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+    await wholeCheck(lab, "ByA", false);
+    const resume = pausing();
+    const repair = wholeCheck(other, "ByA", true);
+    await resume.reached;
+    await lab.declare("ByB", "B:String");
+    resume.go();
+    assert.deepEqual((await repair).findings, { ...none, missing: 3 });
+    await assertIndexesAreRight(lab);
+    assert.equal((await lab.indexes.find(ACCOUNT, "ByA"))?.index.state, "ready");
+  });
+
   it("finds nothing beside writers, and repairs nothing that is right", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const random = randomFrom(seed);
