@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { parseEntities, type Row } from "./entities.ts";
 
 /** As `POST api/v1/session` answers. */
 export interface Session {
@@ -160,15 +161,58 @@ export async function sign(wanted: object): Promise<Signed> {
 
 async function ask(target: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(target, { ...init, cache: "no-store", credentials: "omit" });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ServerError(
-      0,
-      "NoAnswer",
-      `The server at ${location.host} does not answer. Is it running?`,
+    return wholeOrLost(
+      await fetch(target, { ...init, cache: "no-store", credentials: "omit" }),
+      location.host,
     );
+  } catch (error) {
+    throw isStop(error) ? error : noAnswer(location.host);
   }
+}
+
+/**
+ * An answer whose body may break off, or be none of this server's: then the server is as lost as if it had said nothing,
+ * or something else answers in its name.
+ */
+export function wholeOrLost(answer: Response, host: string): Response {
+  for (const read of ["text", "json", "blob", "arrayBuffer"] as const) {
+    const value = async () => {
+      try {
+        return await Response.prototype[read].call(answer);
+      } catch (error) {
+        if (isStop(error)) throw error;
+        throw error instanceof SyntaxError ? unreadable(answer, error) : noAnswer(host);
+      }
+    };
+    Object.defineProperty(answer, read, { value });
+  }
+  return answer;
+}
+
+/**
+ * Entities in an answer of the Table service.
+ * @throws ServerError if something else answered
+ */
+export async function readEntities(answer: Response): Promise<Row[]> {
+  const text = await answer.text();
+  try {
+    return parseEntities(text);
+  } catch (error) {
+    throw error instanceof SyntaxError ? unreadable(answer, error) : error;
+  }
+}
+
+function unreadable({ status }: Response, { message }: SyntaxError): ServerError {
+  const text = `What answers is not the server of this page, or is another version now: ${message}`;
+  return new ServerError(status, "UnreadableAnswer", text);
+}
+
+function isStop(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+function noAnswer(host: string): ServerError {
+  return new ServerError(0, "NoAnswer", `The server at ${host} does not answer. Is it running?`);
 }
 
 /** An error body of the Table service, in either of its forms. */

@@ -3,8 +3,8 @@ import {
   parseIndexKey,
 } from "@rowhouse/server/query/indexes/index-definition";
 import type { TableSketch } from "@rowhouse/server/query/table-sketch";
-import { parseEntities, type Row } from "./entities.ts";
-import { session, wire } from "./session.ts";
+import type { Row } from "./entities.ts";
+import { readEntities, session, wire } from "./session.ts";
 
 /** The names of all tables; of the session's one table, if its SAS is for one. */
 export async function readTables(): Promise<string[]> {
@@ -72,6 +72,6 @@ export async function readEntity(
   const literal = (key: string) => `'${encodeURIComponent(key.replaceAll("'", "''"))}'`;
   const keys = `PartitionKey=${literal(partitionKey)},RowKey=${literal(rowKey)}`;
   const answer = await wire({ path: `/${table}(${keys})` });
-  const [row] = parseEntities(await answer.text());
+  const [row] = await readEntities(answer);
   return { row: row!, etag: answer.headers.get("etag") ?? "" };
 }

@@ -10,9 +10,9 @@ import {
   type TableSketch,
 } from "@rowhouse/server/query/table-sketch";
 import { ColumnChoice } from "./column-choice.ts";
-import { type Cell, parseEntities, type Row } from "./entities.ts";
+import type { Cell, Row } from "./entities.ts";
 import { type ParsedFilter, readFilter } from "./filter-text.ts";
-import { ServerError, session, wire } from "./session.ts";
+import { readEntities, ServerError, session, wire } from "./session.ts";
 import { type Change, editsOf, type TableEdits } from "./staged.ts";
 import { readIndexes, readSketch } from "./table-facts.ts";
 
@@ -241,7 +241,7 @@ export class TableView {
       },
       signal: abort,
     });
-    const rows = parseEntities(await answer.text());
+    const rows = await readEntities(answer);
     if (abort.aborted) return 0;
     const cost = costOf(answer.headers);
     this.#allowance -= cost.read;

@@ -330,6 +330,11 @@ function flows() {
     await page.getByRole("button", { name: "Refresh" }).click();
     await page.getByText("does not answer").waitFor();
     assert.deepEqual(await violationsOf(page), []);
+    const screens = ["t/Films", "queues", "blobs", "heat", "activity", "advisor", "sas"];
+    for (const screen of [...screens, "playground"]) {
+      await page.evaluate(`location.hash = "#/${screen}"`);
+      await page.getByRole("main").getByText("does not answer").first().waitFor();
+    }
     rmSync(own, { recursive: true });
     assert.deepEqual(faults, []);
   });

@@ -1,7 +1,7 @@
 import { type EntityFormat, readRecords, writeCsv } from "@rowhouse/protocol/entity-files";
-import { parseEntities, type Row } from "../entities.ts";
+import type { Row } from "../entities.ts";
 import { toLine } from "../entity-json.ts";
-import { ServerError, wire } from "../session.ts";
+import { readEntities, ServerError, wire } from "../session.ts";
 import { readEntity } from "../table-facts.ts";
 import { costOf, nextOf, READ_PER_REQUEST, ROWS_PER_REQUEST } from "../table-view.ts";
 import { chunksOf } from "./chunks.ts";
@@ -29,7 +29,7 @@ export async function* readAll(
       headers: { "x-rowhouse-read-max": String(READ_PER_REQUEST) },
       signal,
     });
-    const rows = parseEntities(await answer.text());
+    const rows = await readEntities(answer);
     yield { rows, read: costOf(answer.headers).read };
     next = nextOf(answer.headers);
   }
