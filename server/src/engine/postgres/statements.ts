@@ -146,12 +146,13 @@ export const SCAN_WANTED = statement(
 
 /**
  * Where pages may end: the next $6 of a sample of the keys. One row in $5 + 1 is in it, a power of two, by a number
- * made of its key, so that each shard knows its own.
+ * made of its key, so that each shard knows its own. With `= 0` the planner expects one row in 200 at most, fewer than are
+ * wanted, and reads and sorts the whole shard for each sample; with `< 1` it walks the index until it has them.
  */
 export const SAMPLE = statement(
   "sample",
   "SELECT pk, sk FROM rh_kv WHERE (pk, sk) > ($1, $2) AND (pk, sk) < ($3, $4) " +
-    "AND hash_array(ARRAY[pk, sk])::bigint & $5 = 0 ORDER BY pk, sk LIMIT $6",
+    "AND hash_array(ARRAY[pk, sk])::bigint & $5 < 1 ORDER BY pk, sk LIMIT $6",
   [bytea, bytea, bytea, bytea, int8, int8],
 );
 
