@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import { Failure } from "./failure.tsx";
 import type { ScreenName } from "./route-text.ts";
-import { ServerError } from "./session.ts";
+import { partIsMissing, type ServerError } from "./session.ts";
 
 export const SCREEN_TITLES: Readonly<Record<ScreenName, string>> = {
   queues: "Queues",
@@ -34,11 +34,7 @@ export function LaterScreen({ name }: { name: ScreenName }) {
     try {
       screen.value = { Shown: await LOADERS[name]() };
     } catch {
-      failure.value = new ServerError(
-        0,
-        "NoAnswer",
-        `The server at ${location.host} does not answer, or is another version now: load the page again.`,
-      );
+      failure.value = partIsMissing();
     }
   };
   // The screen's name is its key: it never changes.

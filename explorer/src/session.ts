@@ -207,6 +207,15 @@ function unreadable({ status }: Response, { message }: SyntaxError): ServerError
   return new ServerError(status, "UnreadableAnswer", text);
 }
 
+/** Of a part of the page that could not be loaded. */
+export function partIsMissing(): ServerError {
+  return new ServerError(
+    0,
+    "NoAnswer",
+    `The server at ${location.host} does not answer, or is another version now: load the page again.`,
+  );
+}
+
 function isStop(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

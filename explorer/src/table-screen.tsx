@@ -10,7 +10,7 @@ import { GridFoot, GridTools } from "./grid-tools.tsx";
 import { useCommand } from "./keys.tsx";
 import { PlanLine } from "./plan-line.tsx";
 import { replace, route } from "./route.ts";
-import { ServerError, session } from "./session.ts";
+import { partIsMissing, ServerError, session } from "./session.ts";
 import { type Changes, hasStaged, idOfDrawn } from "./staged.ts";
 import { TableView } from "./table-view.ts";
 import { age, bytes, count, counted } from "./text.ts";
@@ -89,7 +89,10 @@ export function TableScreen({ table }: { table: string }) {
     const saved = rows.filter((row) => known.get(idOfDrawn(row, known))?.kind !== "insert");
     for (const row of rows) if (!saved.includes(row)) edits.stage(idOfDrawn(row, known), undefined);
     try {
-      await (await loadEditing()).stageDeletes(table, edits, saved);
+      const editing = await loadEditing().catch(() => {
+        throw partIsMissing();
+      });
+      await editing.stageDeletes(table, edits, saved);
       refused.value = undefined;
     } catch (error) {
       if (!(error instanceof ServerError)) throw error;

@@ -219,6 +219,15 @@ function flows() {
     );
   });
 
+  it("says that the server is gone, if it is when the part of the page that edits is first needed", async () => {
+    await open("PartitionKey eq '1986'");
+    await page.route(/assets\/editing-/, (route) => route.abort());
+    await page.getByRole("grid").focus();
+    await page.keyboard.press("Delete");
+    await page.getByText("does not answer, or is another version now").waitFor();
+    await accessible();
+  });
+
   it("deletes rows that keys chose, duplicates one, and takes a staged change back", async () => {
     await open("PartitionKey eq '1986'");
     const [first, second] = await two("1986");
