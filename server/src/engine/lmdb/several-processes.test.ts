@@ -188,8 +188,8 @@ describe("Several processes on one folder", () => {
     withEngine(async (engine) => {
       if (!hasStrace) return test.diagnostic("not tried: strace is not installed, or not allowed");
       const program = join(import.meta.dirname, "test-opening-process.ts");
-      // Between its look at the file and the end of its opening, many commits of others happen.
-      const slowly = ["-P", join(engine.path, DATA_FILE), "-e", "inject=pread64:delay_exit=5000"];
+      // LMDB maps the file between its look at it and its store of the number: many commits of others happen there.
+      const slowly = ["-P", join(engine.path, DATA_FILE), "-e", "inject=mmap:delay_exit=20000"];
       const opening = spawn(
         "strace",
         [
