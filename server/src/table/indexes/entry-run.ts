@@ -81,15 +81,18 @@ export class EntryRun {
     this.#taken = 0;
   }
 
-  /** Call it once, after the last `add`. Lets others work in between. */
-  async sort(): Promise<void> {
+  /**
+   * Call it once, after the last `add`.
+   * @param rest lets others work in between, after work that began at this time
+   */
+  async sort(rest: (from: number) => Promise<void>): Promise<void> {
     const groups: Group[] = [{ from: 0, to: this.#starts.length, depth: 0 }];
-    let turnEndsAt = performance.now() + TURN_MS;
+    let from = performance.now();
     for (let group = groups.pop(); group; group = groups.pop()) {
       this.#sort(group, groups);
-      if (performance.now() < turnEndsAt) continue;
-      await new Promise((resolve) => setImmediate(resolve));
-      turnEndsAt = performance.now() + TURN_MS;
+      if (performance.now() < from + TURN_MS) continue;
+      await rest(from);
+      from = performance.now();
     }
   }
 

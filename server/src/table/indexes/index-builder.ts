@@ -37,22 +37,28 @@ export interface IndexBuilderOptions {
  * that a commit writes. A build that is killed repeats as many.
  */
 const RUN_ENTITIES = 100_000;
-/** Of a build with a rate, which is as much as a kill takes from it. */
+/** At the rate of the build, so that a slow one often says how far it has come. */
 const RUN_SECONDS = 5;
 /** Their keys and entries, which wait in memory. */
 const RUN_BYTES = 2 ** 24;
-/** Entities that a build with a rate reads at once, four times as fast as the rate: others wait for them. */
-const READ_ENTITIES = 250;
+/** Entities that a build with a rate reads, or writes the entries of, at once: others wait for them. */
+const ENTITIES_AT_ONCE = 100;
+/** Those of an engine in another process, which answers others meanwhile. */
+const ENTITIES_AT_ONCE_ELSEWHERE = 250;
+/** It reads them so many times as fast as its rate. */
 const READ_RATE = 4;
 /** The same for those that it counts. */
 const COUNTED_ENTITIES = 2000;
 const COUNT_RATE = 20;
 /** A hint for engines that fetch entries ahead. */
 const SCANNED_AT_ONCE = 2000;
-/** Entries of one commit. Others wait for it: a larger one saves little and delays them more. */
-const COMMIT_ENTRIES = 250;
-/** For builds without a rate, whose declaration says that others may wait: a quarter of the flushes. */
+/** Entries of one commit of a build without a rate, whose declaration says that others may wait. */
 const FAST_COMMIT_ENTRIES = 1000;
+/**
+ * In the engine's own process a build with a rate rests so many times as long as it works, whatever the rate: without that,
+ * a busy server does the build's work first, and its readers wait.
+ */
+const RESTS = 3;
 /** A server that stops waits as long for a build. */
 const PAUSE_MS = 100;
 const PERIOD_MS = 60_000;
@@ -181,9 +187,10 @@ export class IndexBuilder implements BackgroundWork {
     let next: Key | undefined = range.start;
     const isFull = () => entities === entitiesMax || entries.bytes >= RUN_BYTES;
     while (next && !isFull()) {
-      const max = rate > 0 ? Math.min(entities + READ_ENTITIES, entitiesMax) : entitiesMax;
+      const max = rate > 0 ? Math.min(entities + this.#atOnce(), entitiesMax) : entitiesMax;
       // Stays undefined if the table ends.
       let last: Key | undefined;
+      const from = performance.now();
       const end = await this.#options.engine.scan(
         { start: next, end: range.end },
         (entry) => {
@@ -197,9 +204,9 @@ export class IndexBuilder implements BackgroundWork {
         { entriesExpected: Math.min(max - entities, SCANNED_AT_ONCE) },
       );
       next = typeof end === "object" ? end.resumeAt : last && after(last);
-      if (rate > 0) await this.#pauseUntil(began + (entities * 1000) / (READ_RATE * rate));
+      if (rate > 0) await this.#rest(from, began + (entities * 1000) / (READ_RATE * rate));
     }
-    await entries.sort();
+    await entries.sort((from) => (rate > 0 ? this.#rest(from, 0) : nextTurn()));
     return { open, entries, entities, heldAt, next, began };
   }
 
@@ -215,21 +222,36 @@ export class IndexBuilder implements BackgroundWork {
     for (let written = 0; ; ) {
       // A version of its own for each commit: an engine need not look for newer ones where it puts the newest.
       const version = engine.nextVersion();
-      const some = entries.take(rate > 0 ? COMMIT_ENTRIES : FAST_COMMIT_ENTRIES, version);
+      const from = performance.now();
+      const some = entries.take(rate > 0 ? this.#atOnce() : FAST_COMMIT_ENTRIES, version);
       if (some.length === 0) return true;
       if (this.#loop.closed || !(await this.#commit(some, open, { version, heldAt, premise })))
         return false;
       written += some.length;
-      await this.#pauseUntil(start + ((endsAt - start) * written) / entries.length);
+      if (rate > 0) await this.#rest(from, start + ((endsAt - start) * written) / entries.length);
+      else await nextTurn();
     }
   }
 
-  /** Lets others work at least once. Ends early when the server stops. */
-  async #pauseUntil(time: number): Promise<void> {
+  /**
+   * Lets others work at least once. Ends early when the server stops.
+   * @param from when the work began after which it rests. @param due when the next may begin at the earliest
+   */
+  async #rest(from: number, due: number): Promise<void> {
+    const now = performance.now();
+    const until = this.#isEngineHere() ? Math.max(due, now + RESTS * (now - from)) : due;
     do {
-      const ms = Math.min(PAUSE_MS, time - performance.now());
-      await new Promise((resolve) => (ms < 1 ? setImmediate(resolve) : setTimeout(resolve, ms)));
-    } while (performance.now() + 1 < time && !this.#loop.closed);
+      const ms = Math.min(PAUSE_MS, until - performance.now());
+      await (ms < 1 ? nextTurn() : new Promise((resolve) => setTimeout(resolve, ms)));
+    } while (performance.now() + 1 < until && !this.#loop.closed);
+  }
+
+  #atOnce(): number {
+    return this.#isEngineHere() ? ENTITIES_AT_ONCE : ENTITIES_AT_ONCE_ELSEWHERE;
+  }
+
+  #isEngineHere(): boolean {
+    return this.#options.engine.newestCommit() !== undefined;
   }
 
   /** @returns false if the premise fails: the table or its indexes changed */
@@ -259,21 +281,26 @@ export class IndexBuilder implements BackgroundWork {
   /** How much there is to build. An engine in another process would send all of it. */
   async #count(range: KeyRange, rate: number): Promise<number | undefined> {
     const { engine } = this.#options;
-    if (engine.newestCommit() === undefined) return undefined;
+    if (!this.#isEngineHere()) return undefined;
     const began = performance.now();
     let count = 0;
     let next: Key | undefined = range.start;
     while (next && !this.#loop.closed) {
       let last: Key | undefined;
+      const from = performance.now();
       const end = await engine.scan({ start: next, end: range.end }, ({ key }) => {
         if (++count % COUNTED_ENTITIES === 0) last = copyKey(key);
         return last === undefined;
       });
       next = typeof end === "object" ? end.resumeAt : last && after(last);
-      if (rate > 0) await this.#pauseUntil(began + (count * 1000) / (COUNT_RATE * rate));
+      if (rate > 0) await this.#rest(from, began + (count * 1000) / (COUNT_RATE * rate));
     }
     return count;
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 interface RunOptions {
