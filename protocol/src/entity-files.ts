@@ -286,7 +286,9 @@ function columnsOf(
     const from = keys[key];
     const has = names.includes(key);
     if (from === undefined && !has && !mayLackKeys) {
-      const advice = "Choose the one that is to become it.";
+      // The explorer asks before it reads a file, so whoever sees this gave a command.
+      const flag = key === "PartitionKey" ? "--partition-key" : "--row-key";
+      const advice = `Choose the one that is to become it with ${flag}.`;
       throw new Error(
         `${file} has no column ${key}; its columns are ${names.join(", ")}. ${advice}`,
       );
