@@ -229,7 +229,8 @@ describe("index repairs", () => {
   });
 
   it("would overwrite a concurrent write if they replaced entries without an ETag (the check notices)", async () => {
-    const runs = interleave({ ...damaged(true), runs: 2000 });
+    // One schedule in a thousand shows it: counted from 1, the 228th.
+    const runs = interleave({ ...damaged(true), runs: 2000, seed: 1 });
     await assert.rejects(runs, /says something else/);
   });
 
