@@ -53,7 +53,7 @@ describe("A front end over a Citus cluster", { skip: NO_CLUSTER }, () => {
     return TableClient.fromConnectionString(connection, name, options);
   }
 
-  it("reads an entity with its table in one statement of the one worker that has the entity", async () => {
+  it("asks one worker once to read an entity with its table: the one that has the entity", async () => {
     const before = await transactions();
     for (let turn = 0; turn < 25; turn++) {
       for (let n = 0; n < PARTITIONS; n++) await table.getEntity(`p${n}`, "old");

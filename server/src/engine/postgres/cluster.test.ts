@@ -3,6 +3,8 @@ import { after, before, describe, it } from "node:test";
 import { EngineError } from "../engine.ts";
 import { installPostgres } from "./administer.ts";
 import { checkPostgres } from "./check.ts";
+import { parsePostgresUrl } from "./config.ts";
+import { Connector } from "./connector.ts";
 import { explainPostgres } from "./explain.ts";
 import { COLUMNS } from "./schema.ts";
 import { assertDistributed, NO_CLUSTER, testCluster } from "./test-cluster.ts";
@@ -51,6 +53,15 @@ describe("PostgresEngine on a Citus cluster", { skip: NO_CLUSTER }, () => {
       await assert.rejects(install(lone.toString()), isToldTo(/run SELECT citus_add_node/));
     } finally {
       await runAt(cluster.url, ["DROP DATABASE lone_coordinator WITH (FORCE)"]);
+    }
+  });
+
+  it("has each node read the names from its own copy", async () => {
+    for (const node of [url, ...(await workersOf(url))]) {
+      const access = { preparedStatements: true, settings: [], allowUnsafe: true };
+      const session = await new Connector(parsePostgresUrl(node), access).connect();
+      assert.match(session.copyOfNames!, /^rh_reference_[0-9]+$/);
+      session.close();
     }
   });
 

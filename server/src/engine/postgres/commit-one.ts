@@ -5,10 +5,11 @@ import {
   PREMISE_FAILED,
   type Premise,
 } from "../engine.ts";
-import { inTableOf } from "./placement.ts";
+import { inTableOf, readOver } from "./placement.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import {
+  ASSERT_PREMISE,
   DELETE_ONE,
   DELETE_ONE_ON_PREMISE,
   INSERT_ONE,
@@ -37,9 +38,12 @@ export interface OneKeyWrite {
  * on the rival's row, so exactly one of many rivals wins; at stricter isolation the others get 40001.
  */
 export function executeOne(session: Session, write: OneKeyWrite, dialect: Dialect): void {
-  const { key, expected, value, version, premise } = write;
+  const { key, expected, value, version } = write;
+  const premise = assertedBefore(write, dialect) ? undefined : write.premise;
   const isChecked = expected !== undefined && expected !== "absent";
-  const writer = session.bind(inTableOf(key.partition, statementOf(write), dialect));
+  const writer = session.bind(
+    inTableOf(key.partition, statementOf(write, premise !== undefined), dialect),
+  );
   writer.bytes(key.partition);
   writer.bytes(key.sort);
   if (value !== undefined) {
@@ -57,6 +61,20 @@ export function executeOne(session: Session, write: OneKeyWrite, dialect: Dialec
   session.execute();
 }
 
+/** The premise if it needs a statement of its own before that of the write: `assertPremise`. */
+export function assertedBefore({ premise }: OneKeyWrite, dialect: Dialect): Premise | undefined {
+  return dialect === "citus" ? premise : undefined;
+}
+
+/** Sends a statement that fails with 22012 unless a loose premise holds, and stops what stands behind it. */
+export function assertPremise(session: Session, { key, version }: Premise, dialect: Dialect): void {
+  const writer = session.bind(readOver(session, key.partition, ASSERT_PREMISE, dialect));
+  writer.bytes(key.partition);
+  writer.bytes(key.sort);
+  writer.int8(version);
+  session.execute();
+}
+
 /** The result of a committed statement, from the row that it returned, or did not. */
 export function judgeOne(
   { value, expected, premise }: OneKeyWrite,
@@ -71,9 +89,9 @@ export function judgeOne(
   return isDone ? { committed: true, versions: [] } : { committed: false, failedCheck: 0 };
 }
 
-function statementOf({ value, expected, premise }: OneKeyWrite): Statement {
-  if (value === undefined) return premise ? DELETE_ONE_ON_PREMISE : DELETE_ONE;
-  if (expected === undefined) return premise ? UPSERT_ONE_ON_PREMISE : UPSERT_ONE;
-  if (expected === "absent") return premise ? INSERT_ONE_ON_PREMISE : INSERT_ONE;
-  return premise ? UPDATE_ONE_ON_PREMISE : UPDATE_ONE;
+function statementOf({ value, expected }: OneKeyWrite, onPremise: boolean): Statement {
+  if (value === undefined) return onPremise ? DELETE_ONE_ON_PREMISE : DELETE_ONE;
+  if (expected === undefined) return onPremise ? UPSERT_ONE_ON_PREMISE : UPSERT_ONE;
+  if (expected === "absent") return onPremise ? INSERT_ONE_ON_PREMISE : INSERT_ONE;
+  return onPremise ? UPDATE_ONE_ON_PREMISE : UPDATE_ONE;
 }

@@ -63,10 +63,7 @@ export class Commits {
 
   async commit(write: AtomicWrite): Promise<CommitResult> {
     const { premise, checks } = write;
-    // Citus would send the statements of a loose one through its coordinator.
-    if (!premise || (premise.isLoose && this.#options.dialect === "postgres")) {
-      return this.#commit(write);
-    }
+    if (!premise || premise.isLoose) return this.#commit(write);
     const held = { key: premise.key, expected: premise.version };
     const result = await this.#commit({ ...write, premise: undefined, checks: [...checks, held] });
     const isPremise = !result.committed && result.failedCheck === checks.length;
@@ -151,7 +148,9 @@ export class Commits {
       deadline,
       (options) => new SharedCommit([one], options),
     );
-    return outcome.kind === "done" ? this.#judgeOne(one, exchange.rowVersions[0]) : outcome;
+    if (outcome.kind === "done") return this.#judgeOne(one, exchange.rowVersions[0]);
+    const isUntrue = outcome.kind === "failed" && exchange.isPremiseUntrue(outcome.error);
+    return isUntrue ? { committed: false, failedCheck: PREMISE_FAILED } : outcome;
   }
 
   #judgeOne(one: OneKeyWrite, rowVersion: number | undefined): CommitResult {

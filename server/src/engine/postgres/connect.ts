@@ -3,11 +3,12 @@ import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import type { Lineage } from "./fence.ts";
 import { LentReads } from "./lent-reads.ts";
+import { REFERENCE_TABLE } from "./placement.ts";
 import { query } from "./query.ts";
 import { Session, type SessionControl } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
-import { GREETING, LINEAGE, SET_SESSION } from "./statements.ts";
+import { GREETING, LINEAGE, LOCAL_COPY, SET_SESSION } from "./statements.ts";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_DELAY_MS = 10_000;
@@ -172,6 +173,7 @@ async function greet(session: Session, options: ConnectOptions): Promise<Greetin
   });
   const [lineage] = await Promise.all([readLineage(session), greeted]);
   if (!answered.isIntact) throw new MangledBytes();
+  if (lineage?.isClusterNode) await findCopyOfNames(session);
   return { ...answered, lineage };
 }
 
@@ -185,6 +187,18 @@ async function readLineage(session: Session): Promise<Lineage | undefined> {
   // A service that hides its files from its users hides these numbers too.
   await reading.catch(() => {});
   return lineage;
+}
+
+/**
+ * Citus plans and parses a read of names anew each time, though its node has them all: 0.15 ms, of the 0.3 that a read of
+ * an entity takes. The copy is a table like any other.
+ */
+export async function findCopyOfNames(session: Session): Promise<void> {
+  const finding = query(session, LOCAL_COPY, [REFERENCE_TABLE], (row) => {
+    session.copyOfNames = row.text();
+  });
+  // Whoever may not see what Citus keeps still reads the names through it.
+  await finding.catch(() => {});
 }
 
 /** Sends settings ahead of the next exchange. One that the server does not know is ignored. */

@@ -42,7 +42,7 @@ const CITUS: readonly Dialect[] = ["citus"];
 const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.GET_ONE, POINTS),
   expect(statements.GET_PAIR, POINTS_ACROSS, POSTGRES),
-  expect(statements.GET_REFERENCE_PAIR, POINTS, CITUS),
+  expect(statements.GET_SECOND, POINTS, CITUS),
   expect(statements.GET_MANY, POINTS),
   expect(statements.GET_MANY_WITHIN, POINTS),
   expect(statements.GET_ACROSS, POINTS_ACROSS, POSTGRES),
@@ -65,6 +65,7 @@ const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.DELETE_HELD, POINTS, POSTGRES),
   expect(statements.deleteManyStatement(2), POINTS, CITUS),
   expect(statements.READ_LOCKED, POINTS),
+  expect(inReferenceTable(statements.ASSERT_PREMISE), POINTS, CITUS),
   ...[statements.GET_ONE, statements.SCAN_PARTITION, statements.HOLD.own].map((statement) =>
     expect(inReferenceTable(statement), PAGE, CITUS),
   ),

@@ -1,7 +1,7 @@
 import { latin1 } from "../../byte-views.ts";
 import type { Entry, Key } from "../engine.ts";
 import { equalBytes } from "../key-codec.ts";
-import { inTableOf, isOnEveryNode } from "./placement.ts";
+import { isOnEveryNode, readOver } from "./placement.ts";
 import type { PointRead, PointReads } from "./point-reads.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -9,11 +9,12 @@ import type { Session } from "./session.ts";
 import {
   GET_ACROSS,
   GET_ACROSS_WITHIN,
+  GET_FIRST,
   GET_MANY,
   GET_MANY_WITHIN,
   GET_ONE,
   GET_PAIR,
-  GET_REFERENCE_PAIR,
+  GET_SECOND,
   type Statement,
 } from "./statements.ts";
 
@@ -38,26 +39,25 @@ export interface Reader {
 
 /**
  * The read of these keys, of which there must be at least one, as one statement, hence in one snapshot. On a
- * cluster they must be of one partition, or two of which every node holds the first: `isOneRead`.
+ * cluster they must be of one partition, or two of which every node holds the first, a name: `isOneRead`. The name is
+ * then read behind the other: if it is the one that was known before, the other is what it had at that moment.
  */
 export function pointRead(keys: readonly Key[], dialect: Dialect, reader: Reader): PointRead {
   const { partition } = keys[0]!;
   const isAcross = keys.some((key) => !equalBytes(key.partition, partition));
   const isBounded = Number.isFinite(reader.room.bytes);
-  if (keys.length === 1) return new GetFew(keys, inTableOf(partition, GET_ONE, dialect), reader);
-  if (keys.length === 2) {
+  const options = { dialect, reader };
+  if (keys.length <= 2) {
     const isMixed = isAcross && isOnEveryNode(partition, dialect);
-    const pair = isMixed ? GET_REFERENCE_PAIR : inTableOf(partition, GET_PAIR, dialect);
-    return new GetFew(keys, pair, reader);
+    return isMixed ? new GetBehindName(keys, options) : new GetFew(keys, options);
   }
-  if (isAcross) return new GetMany(keys, isBounded ? GET_ACROSS_WITHIN : GET_ACROSS, reader);
-  return readOfPartition(keys, dialect, reader);
+  if (!isAcross) return readOfPartition(keys, options);
+  return new GetMany(keys, isBounded ? GET_ACROSS_WITHIN : GET_ACROSS, options);
 }
 
-function readOfPartition(keys: readonly Key[], dialect: Dialect, reader: Reader): PointRead {
-  const isBounded = Number.isFinite(reader.room.bytes);
-  const statement = isBounded ? GET_MANY_WITHIN : GET_MANY;
-  return new GetMany(keys, inTableOf(keys[0]!.partition, statement, dialect), reader);
+function readOfPartition(keys: readonly Key[], options: GetOptions): PointRead {
+  const isBounded = Number.isFinite(options.reader.room.bytes);
+  return new GetMany(keys, isBounded ? GET_MANY_WITHIN : GET_MANY, options);
 }
 
 /** Whether one statement can read these keys in one place. */
@@ -71,14 +71,22 @@ export function isOneRead(keys: readonly Key[], dialect: Dialect): boolean {
   return keys.every(({ partition }) => equalBytes(partition, first.partition));
 }
 
+interface GetOptions {
+  readonly dialect: Dialect;
+  readonly reader: Reader;
+}
+
 abstract class Get implements PointRead {
   readonly deadline: number;
+  readonly statementCount: number = 1;
   failures = 0;
   protected readonly keys: readonly Key[];
+  protected readonly dialect: Dialect;
   readonly #reader: Reader;
 
-  constructor(keys: readonly Key[], reader: Reader) {
+  constructor(keys: readonly Key[], { dialect, reader }: GetOptions) {
     this.keys = keys;
+    this.dialect = dialect;
     this.deadline = reader.deadline;
     this.#reader = reader;
   }
@@ -99,18 +107,19 @@ abstract class Get implements PointRead {
 
 /** One key or two, as nearly every request needs. */
 class GetFew extends Get {
-  readonly #statement: Statement;
   #entries: Entries;
 
-  constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
-    super(keys, reader);
-    this.#statement = statement;
+  constructor(keys: readonly Key[], options: GetOptions) {
+    super(keys, options);
     this.#entries = this.#nothing();
   }
 
   override send(session: Session): void {
-    const { keys } = this;
-    const writer = session.bind(this.#statement);
+    this.ask(session, this.keys.length === 1 ? GET_ONE : GET_PAIR, this.keys);
+  }
+
+  protected ask(session: Session, statement: Statement, keys: readonly Key[]): void {
+    const writer = session.bind(readOver(session, keys[0]!.partition, statement, this.dialect));
     for (const { partition, sort } of keys) {
       writer.bytes(partition);
       writer.bytes(sort);
@@ -138,6 +147,17 @@ class GetFew extends Get {
   }
 }
 
+/** A name and another key, of which the name is as it was at the later moment. */
+class GetBehindName extends GetFew {
+  override readonly statementCount = 2;
+
+  override send(session: Session): void {
+    const [name, other] = this.keys;
+    this.ask(session, GET_SECOND, [other!]);
+    this.ask(session, GET_FIRST, [name!]);
+  }
+}
+
 class GetMany extends Get {
   readonly #statement: Statement;
   readonly #isAcross: boolean;
@@ -146,8 +166,9 @@ class GetMany extends Get {
   /** Undefined for a row without room. */
   readonly #found = new Map<string, { value: Uint8Array; version: number } | undefined>();
 
-  constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
-    super(keys, reader);
+  constructor(keys: readonly Key[], statement: Statement, options: GetOptions) {
+    super(keys, options);
+    const { reader } = options;
     this.#room = reader.room;
     this.#statement = statement;
     this.#isAcross = statement === GET_ACROSS || statement === GET_ACROSS_WITHIN;
@@ -155,8 +176,8 @@ class GetMany extends Get {
   }
 
   override send(session: Session): void {
-    const { keys } = this;
-    const writer = session.bind(this.#statement);
+    const { keys, dialect } = this;
+    const writer = session.bind(readOver(session, keys[0]!.partition, this.#statement, dialect));
     if (this.#isAcross) writer.bytesArray(keys.map(({ partition }) => partition));
     else writer.bytes(keys[0]!.partition);
     writer.bytesArray(keys.map(({ sort }) => sort));
@@ -225,7 +246,9 @@ export function getEachPartition(
       const reader = { deadline, room, resolve, reject };
       // A read of few keys does not watch the room, which is that of all partitions together.
       const isBounded = Number.isFinite(room.bytes);
-      reads.submit((isBounded ? readOfPartition : pointRead)(own, dialect, reader));
+      reads.submit(
+        isBounded ? readOfPartition(own, { dialect, reader }) : pointRead(own, dialect, reader),
+      );
     });
     for (const [at, entry] of part.entries()) entries[indexes[at]!] = entry;
     end = Math.min(end, indexes[part.length] ?? end);

@@ -1,4 +1,5 @@
 import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
+import { assertPremise } from "./commit-one.ts";
 import type { CommitPlan, PlannedKey, PlannedPartition, Run } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 import { inTableOf } from "./placement.ts";
@@ -6,7 +7,6 @@ import type { RowReader } from "./row-reader.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import {
-  ASSERT_PREMISE,
   BEGIN,
   COMMIT,
   DELETE_HELD,
@@ -62,12 +62,7 @@ export class MultiKeyCommit extends CommitExchange {
   #assertPremise(session: Session): void {
     const { premise } = this.#plan.write;
     if (premise?.isLoose === undefined) return;
-    const { partition, sort } = premise.key;
-    const writer = session.bind(inTableOf(partition, ASSERT_PREMISE, this.#dialect));
-    writer.bytes(partition);
-    writer.bytes(sort);
-    writer.int8(premise.version);
-    session.execute();
+    assertPremise(session, premise, this.#dialect);
     this.#putsOf.push(undefined);
   }
 

@@ -1,6 +1,7 @@
 import { type KeyRange, READ_BY_ALL } from "../engine.ts";
 import { compareKeys } from "../key-codec.ts";
 import type { Dialect } from "./server-facts.ts";
+import type { Session } from "./session.ts";
 import type { Statement } from "./statements.ts";
 
 /**
@@ -34,15 +35,35 @@ export function inTableOf(
   return isOnEveryNode(partition, dialect) ? inReferenceTable(statement) : statement;
 }
 
-const known = new WeakMap<Statement, Statement>();
+/** The statement that reads rows of a partition over this session: those that every node holds, from its node's copy. */
+export function readOver(
+  session: Session,
+  partition: Uint8Array,
+  statement: Statement,
+  dialect: Dialect,
+): Statement {
+  if (!isOnEveryNode(partition, dialect)) return statement;
+  return inTable(session.copyOfNames ?? REFERENCE_TABLE, statement);
+}
 
 export function inReferenceTable(statement: Statement): Statement {
+  return inTable(REFERENCE_TABLE, statement);
+}
+
+const known = new WeakMap<Statement, Map<string, Statement>>();
+
+function inTable(table: string, statement: Statement): Statement {
   const { name, text, parameterTypes } = statement;
-  let built = known.get(statement);
+  let inTables = known.get(statement);
+  if (!inTables) {
+    inTables = new Map();
+    known.set(statement, inTables);
+  }
+  let built = inTables.get(table);
   if (!built) {
-    const own = name === undefined ? undefined : `${name}_reference`;
-    built = { name: own, text: text.replaceAll("rh_kv", REFERENCE_TABLE), parameterTypes };
-    known.set(statement, built);
+    const own = name === undefined ? undefined : `${name}_${table}`;
+    built = { name: own, text: text.replaceAll("rh_kv", table), parameterTypes };
+    inTables.set(table, built);
   }
   return built;
 }

@@ -34,6 +34,7 @@ function openReads(deadline = performance.now() + 3_600_000, connecting = Promis
 /** A read that logs its outcome. */
 class NamedRead implements PointRead {
   readonly deadline: number;
+  readonly statementCount = 1;
   failures = 0;
   readonly #statement: Statement;
   readonly #name: string;

@@ -12,14 +12,15 @@ const RETRY_MS = { min: 20, max: 250 };
 /** How often reads that wait for a session are checked: one that joined later may have an earlier deadline. */
 const LOOK_MS = 1_000;
 
-/** One statement that reads, and collects its rows. */
+/** A read of one statement or a few, which collects their rows. */
 export interface PointRead {
   readonly deadline: number;
+  readonly statementCount: number;
   /**
    * How often the read met an error of its own. It is then sent alone, or it would fail its neighbours again.
    */
   failures: number;
-  /** Writes the statement with its parameters, `execute` included. */
+  /** Writes the statements with their parameters, `execute` included. */
   send(session: Session): void;
   row(row: RowReader): void;
   /** Discards the rows of a failed attempt. */
@@ -175,6 +176,8 @@ class ReadBatch implements Exchange {
   readonly isRead = true;
   readonly reads: PointRead[] = [];
   completed = 0;
+  /** Statements of the read that is not complete. */
+  #completedOfRead = 0;
   readonly #session: SharedSession;
   #error: ServerError | undefined;
 
@@ -188,7 +191,10 @@ class ReadBatch implements Exchange {
   }
 
   complete(): void {
+    this.#completedOfRead++;
+    if (this.#completedOfRead < this.reads[this.completed]!.statementCount) return;
     this.completed++;
+    this.#completedOfRead = 0;
   }
 
   failed(error: ServerError): void {

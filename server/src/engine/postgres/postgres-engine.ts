@@ -22,7 +22,7 @@ import { assertClock, CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { Commits } from "./commits.ts";
 import { configOf, type DatabaseOptions, describeConfig } from "./config.ts";
-import { applySettings } from "./connect.ts";
+import { applySettings, findCopyOfNames } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { type Durability, durabilityOf, type RequiredDurability } from "./durability.ts";
 import { Fence } from "./fence.ts";
@@ -120,6 +120,8 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
       options.clockSkewMsMax ?? CLOCK_SKEW_MS_MAX,
     );
     const format = await assertSchema(session, facts, options);
+    // This connection may be older than the tables.
+    if (facts.dialect === "citus") await findCopyOfNames(session);
     // The settings depend on which kind of server answered.
     const settings = sessionSettings(timeoutMs, facts.dialect);
     if (preparedStatements) applySettings(session, settings);
@@ -226,7 +228,7 @@ export class PostgresEngine implements Engine {
       sharing: true,
       sealing: false,
       freePremises: false,
-      loosePremises: options.facts.dialect === "postgres",
+      loosePremises: true,
     };
     this.isSealed = options.isSealed;
     this.fence = options.fence ?? new Fence();

@@ -32,20 +32,20 @@ describe("An operation takes one round trip", () => {
     await server.stop();
   });
 
+  async function openAs(dialect: Dialect) {
+    const access = { preparedStatements: true, settings: [], allowUnsafe: true };
+    const connector = new Connector(parsePostgresUrl(relay.url), access);
+    const session = await connector.connect();
+    const facts = { ...(await readServerFacts(session)), dialect };
+    const timeoutMs = 20_000;
+    const engine = new PostgresEngine({ connector, session, facts, isSealed: false, timeoutMs });
+    return { engine, session };
+  }
+
   // The forms for Citus are right on any server; how it answers is not needed to count what it is asked.
   for (const dialect of ["postgres", "citus"] satisfies Dialect[]) {
     it(`with the statements for ${dialect}`, async () => {
-      const access = { preparedStatements: true, settings: [], allowUnsafe: true };
-      const connector = new Connector(parsePostgresUrl(relay.url), access);
-      const session = await connector.connect();
-      const facts = { ...(await readServerFacts(session)), dialect };
-      const engine = new PostgresEngine({
-        connector,
-        session,
-        facts,
-        isSealed: false,
-        timeoutMs: 20_000,
-      });
+      const { engine } = await openAs(dialect);
       const name = keyOf("\x10", dialect);
       const [a, b, c] = ["a", "b", "c"].map((sort) => keyOf(`\x11${dialect}`, sort));
       // Opens the connections that write.
@@ -67,6 +67,13 @@ describe("An operation takes one round trip", () => {
       await trips("an insert", () =>
         commit(engine, { checks: [{ key: b!, expected: "absent" }], puts: [[b!, "x"]] }),
       );
+      const version = (await engine.get([name]))[0]!.version;
+      const premise = { key: name, version, isLoose: true } as const;
+      await trips("an upsert that looks at its table", () => {
+        const put = { key: a!, value: Buffer.from("x") };
+        const write = { version: engine.nextVersion(), checks: [], puts: [put], deletes: [] };
+        return engine.commit({ ...write, premise });
+      });
       await trips("a transaction of all kinds of writes", () =>
         commit(engine, {
           checks: [
@@ -92,4 +99,23 @@ describe("An operation takes one round trip", () => {
       await engine.close();
     });
   }
+
+  it("for a name and an entity, of which the node's own copy has the name, and goes on without that copy", async () => {
+    const name = keyOf("\x10", "copied");
+    const entity = keyOf("\x11copied", "e");
+    await runAt(url, [
+      "CREATE TABLE rh_reference_7 (LIKE rh_kv INCLUDING ALL)",
+      "INSERT INTO rh_reference_7 VALUES ('\\x10', 'copied', 5, 'x')",
+    ]);
+    const { engine, session } = await openAs("citus");
+    session.copyOfNames = "rh_reference_7";
+    const versions = async () => (await engine.get([name, entity])).map((entry) => entry?.version);
+    syncs = 0;
+    assert.deepEqual(await versions(), [5, undefined]);
+    assert.equal(syncs, 1);
+    await runAt(url, ["DROP TABLE rh_reference_7"]);
+    await assert.rejects(versions(), /rh_reference_7/);
+    assert.deepEqual(await versions(), [undefined, undefined]);
+    await engine.close();
+  });
 });

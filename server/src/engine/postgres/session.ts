@@ -76,6 +76,8 @@ export class Session {
   onLost: (session: Session) => void = () => {};
   /** Called when the server reports damaged data. */
   onCorrupt: (error: ServerError) => void = () => {};
+  /** The table that is the node's own copy of `placement.ts`'s names; undefined where Citus has to find it. */
+  copyOfNames: string | undefined;
   readonly #socket: Duplex;
   readonly #control: SessionControl;
   readonly #writer = new WireWriter();
@@ -275,6 +277,8 @@ export class Session {
     const fault = error.fault;
     if (fault === "forget") this.#forgetNames();
     if (fault === "corrupt") this.onCorrupt(error);
+    // 42P01, undefined_table: the node's copy is another one now, or gone.
+    if (error.sqlState === "42P01") this.copyOfNames = undefined;
     exchange.failed(error);
     if (error.isFatal) this.destroy(error);
   }

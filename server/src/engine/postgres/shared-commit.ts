@@ -1,10 +1,14 @@
+import type { Premise } from "../engine.ts";
 import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
-import { executeOne, type OneKeyWrite } from "./commit-one.ts";
+import { assertedBefore, assertPremise, executeOne, type OneKeyWrite } from "./commit-one.ts";
 import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
+import type { ServerError } from "./sql-state.ts";
 import { BEGIN, COMMIT, SET_LOCK_TIMEOUT, type Statement } from "./statements.ts";
+
+const BEFORE_SEVERAL: readonly Statement[] = [BEGIN, SET_LOCK_TIMEOUT];
 
 /**
  * Commits of one key each. One alone is one statement, atomic by itself on every server. Several, of callers
@@ -19,8 +23,12 @@ export class SharedCommit extends CommitExchange {
   /** For each write: the version its row has now, or had; undefined if no row fits the check. */
   readonly rowVersions: (number | undefined)[];
   readonly #writes: readonly OneKeyWrite[];
-  /** Sent before the first write of several. */
-  readonly #before: readonly Statement[];
+  /** Whether they are a transaction of BEGIN and COMMIT. */
+  readonly #areSeveral: boolean;
+  /** Of the only write; undefined if its own statement looks at it. */
+  readonly #asserted: Premise | undefined;
+  /** Statements before those of the writes. */
+  readonly #before: number;
   /**
    * An error of a statement that commits by itself proves on PostgreSQL that nothing happened: it commits at Sync,
    * after it has succeeded. Citus may commit on a worker and fail afterwards.
@@ -29,23 +37,21 @@ export class SharedCommit extends CommitExchange {
 
   constructor(writes: readonly OneKeyWrite[], options: CommitExchangeOptions) {
     super(options);
+    const { dialect } = options;
     this.#writes = writes;
-    this.#before = writes.length > 1 ? [BEGIN, SET_LOCK_TIMEOUT] : [];
-    this.#dialect = options.dialect;
+    this.#areSeveral = writes.length > 1;
+    this.#asserted = assertedBefore(writes[0]!, dialect);
+    this.#before = this.#areSeveral ? BEFORE_SEVERAL.length : this.#asserted ? 1 : 0;
+    this.#dialect = dialect;
     this.rowVersions = new Array(writes.length).fill(undefined);
   }
 
   override start(session: Session): void {
     session.begin(this);
-    for (const statement of this.#before) {
-      session.bind(statement);
-      session.execute();
-    }
+    if (this.#areSeveral) for (const statement of BEFORE_SEVERAL) execute(session, statement);
+    else if (this.#asserted) assertPremise(session, this.#asserted, this.#dialect);
     for (const write of this.#writes) executeOne(session, write, this.#dialect);
-    if (this.#before.length > 0) {
-      session.bind(COMMIT);
-      session.execute();
-    }
+    if (this.#areSeveral) execute(session, COMMIT);
     session.sync();
   }
 
@@ -55,18 +61,28 @@ export class SharedCommit extends CommitExchange {
    */
   isSpoiled(index: number, outcome: Outcome): boolean {
     if (outcome.kind !== "failed" || this.#writes.length === 1) return false;
-    const failedAt = this.completed - this.#before.length;
+    const failedAt = this.completed - this.#before;
     if (failedAt < 0 || failedAt >= this.#writes.length) return false;
     return failedAt !== index || outcome.error.sqlState === "55P03";
   }
 
+  /** Whether this error of the transaction says that the premise of the only write does not hold. */
+  isPremiseUntrue({ fault }: ServerError): boolean {
+    return this.#asserted !== undefined && this.completed === 0 && fault === "check";
+  }
+
   override row(row: RowReader): void {
-    this.rowVersions[this.completed - this.#before.length] = row.int8();
+    const nth = this.completed - this.#before;
+    if (nth >= 0) this.rowVersions[nth] = row.int8();
   }
 
   protected override get isAtCommit(): boolean {
-    const { length } = this.#before;
-    if (length === 0) return this.completed > 0 || this.#dialect === "citus";
-    return this.completed >= length + this.#writes.length;
+    if (this.#areSeveral) return this.completed >= this.#before + this.#writes.length;
+    return this.completed >= this.#before + (this.#dialect === "citus" ? 0 : 1);
   }
+}
+
+function execute(session: Session, statement: Statement): void {
+  session.bind(statement);
+  session.execute();
 }
