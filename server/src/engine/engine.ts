@@ -122,11 +122,9 @@ export interface Supports {
   readonly sealing: boolean;
   /**
    * Whether a premise costs next to nothing, as it does where writes that share a flush look it up once. Elsewhere it
-   * costs as much as a check.
+   * costs as much as a check, unless it is loose: then it is read in the round trip of its write.
    */
   readonly freePremises: boolean;
-  /** Whether a loose premise is read in the round trip of its write, so that it need not be read before. */
-  readonly loosePremises: boolean;
 }
 
 /** Values that an older release wrote have no checksums: they are written again as they are, version included. */

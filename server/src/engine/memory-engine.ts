@@ -56,7 +56,6 @@ export class MemoryEngine implements Engine {
     sharing: false,
     sealing: false,
     freePremises: true,
-    loosePremises: true,
   };
   readonly #versions: VersionClock;
   readonly #byKey = new Map<string, Stored>();

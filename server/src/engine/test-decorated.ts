@@ -24,5 +24,4 @@ export const NOTHING_OPTIONAL: Supports = {
   sharing: false,
   sealing: false,
   freePremises: false,
-  loosePremises: false,
 };

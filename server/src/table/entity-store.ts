@@ -274,8 +274,7 @@ export class EntityStore {
 
   /** Whether the commit can tell whether the table is as remembered. (One kept by the server may not be written.) */
   #looksItself(named: Named<TableValue>): boolean {
-    const { freePremises, loosePremises } = this.#engine.supports;
-    return loosePremises && !freePremises && !isIndex(named);
+    return !this.#engine.supports.freePremises && !isIndex(named);
   }
 
   #open(account: string, named: Named<TableValue>): OpenTable {

@@ -10,7 +10,6 @@ const MEMBERS: { readonly [F in keyof Supports]: readonly (keyof Engine)[] } = {
   sharing: ["takeSlot", "isShared"],
   sealing: ["sealing"],
   freePremises: [],
-  loosePremises: [],
 };
 
 export function testSupports(withEngine: WithEngine): void {

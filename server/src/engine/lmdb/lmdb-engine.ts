@@ -118,7 +118,6 @@ export class LmdbEngine implements Engine {
     sharing: true,
     sealing: true,
     freePremises: true,
-    loosePremises: true,
   };
   readonly path: string;
   readonly #storeOptions: StoreOptions;

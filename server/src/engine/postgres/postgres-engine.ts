@@ -228,7 +228,6 @@ export class PostgresEngine implements Engine {
       sharing: true,
       sealing: false,
       freePremises: false,
-      loosePremises: true,
     };
     this.isSealed = options.isSealed;
     this.fence = options.fence ?? new Fence();
