@@ -143,71 +143,73 @@ export function TablesScreen({ tables }: { tables: TableNames }) {
       {!names && !failure && <p class="quiet">Reading the names of the tables…</p>}
       {names?.length === 0 && <Empty mayCreate={!isReadOnly && kind === "key"} />}
       {names && names.length > 0 && (
-        <table class="list">
-          <thead>
-            <tr>
-              {!isReadOnly && (
-                <th scope="col" class="check">
-                  <span class="hidden">Choose</span>
-                </th>
-              )}
-              <th scope="col">Name</th>
-              <th scope="col" class="number">
-                Entities
-              </th>
-              <th scope="col" class="number">
-                Partitions
-              </th>
-              <th scope="col" class="number">
-                Bytes
-              </th>
-              <th scope="col">Largest partition</th>
-              {loads && (
-                <>
-                  <th scope="col" title="Entities read and written a second, in the last minute">
-                    Now
-                  </th>
-                  <th
-                    scope="col"
-                    class="number"
-                    title="Queries across partitions since midnight, as far as the server watched, and the entities that they read"
-                  >
-                    Scans today
-                  </th>
-                  <th scope="col" class="number">
-                    Findings
-                  </th>
-                </>
-              )}
-              <th scope="col">Counted</th>
-            </tr>
-          </thead>
-          <tbody>
-            {names.map((name) => (
-              <tr key={name}>
+        <div class="wide">
+          <table class="list">
+            <thead>
+              <tr>
                 {!isReadOnly && (
-                  <td class="check">
-                    <input
-                      type="checkbox"
-                      aria-label={`Choose ${name}`}
-                      checked={chosen.value.has(name)}
-                      onChange={() => choose(name)}
-                    />
-                  </td>
+                  <th scope="col" class="check">
+                    <span class="hidden">Choose</span>
+                  </th>
                 )}
-                <th scope="row">
-                  <a href={addressOf({ table: name })}>{name}</a>
+                <th scope="col">Name</th>
+                <th scope="col" class="number">
+                  Entities
                 </th>
-                <Counts
-                  fact={counts.facts.value.get(name)}
-                  count={() => counts.count([name])}
-                  load={loads && (loads.get(name) ?? NO_LOAD)}
-                  findings={findings?.get(name) ?? 0}
-                />
+                <th scope="col" class="number">
+                  Partitions
+                </th>
+                <th scope="col" class="number">
+                  Bytes
+                </th>
+                <th scope="col">Largest partition</th>
+                {loads && (
+                  <>
+                    <th scope="col" title="Entities read and written a second, in the last minute">
+                      Now
+                    </th>
+                    <th
+                      scope="col"
+                      class="number"
+                      title="Queries across partitions since midnight, as far as the server watched, and the entities that they read"
+                    >
+                      Scans today
+                    </th>
+                    <th scope="col" class="number">
+                      Findings
+                    </th>
+                  </>
+                )}
+                <th scope="col">Counted</th>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            </thead>
+            <tbody>
+              {names.map((name) => (
+                <tr key={name}>
+                  {!isReadOnly && (
+                    <td class="check">
+                      <input
+                        type="checkbox"
+                        aria-label={`Choose ${name}`}
+                        checked={chosen.value.has(name)}
+                        onChange={() => choose(name)}
+                      />
+                    </td>
+                  )}
+                  <th scope="row">
+                    <a href={addressOf({ table: name })}>{name}</a>
+                  </th>
+                  <Counts
+                    fact={counts.facts.value.get(name)}
+                    count={() => counts.count([name])}
+                    load={loads && (loads.get(name) ?? NO_LOAD)}
+                    findings={findings?.get(name) ?? 0}
+                  />
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
       {!isReadOnly && kind === "key" && <NewTable tables={tables} />}
       {asks.value && (
