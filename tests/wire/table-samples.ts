@@ -73,7 +73,10 @@ const PROPERTIES = "/?restype=service&comp=properties";
 const READ_SERVICE: Rights = { account: { types: "s", permissions: "r" }, bearer: "reader" };
 const LIST: Rights = { account: { types: "c", permissions: "l" }, bearer: "reader" };
 
-/** By name, one for each operation of the service. */
+/** Over PostgreSQL an index is ready, and so can be detached, a minute after it was declared. */
+export const WITHOUT_SAMPLE: readonly string[] = runsOverPostgres() ? ["DetachIndex"] : [];
+
+/** By name, one for each other operation of the service. */
 export const SAMPLES: Readonly<Record<string, Sample>> = {
   QueryTables: { method: "GET", path: "/Tables", writes: false, rights: LIST },
   QueryTable: {
@@ -181,7 +184,6 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   },
   VerifyIndex: { ...ofIndex("verify"), body: FROM_START },
   RepairIndex: { ...ofIndex("repair"), body: FROM_START },
-  // Over PostgreSQL an index is ready, and so can be detached, a minute after it was declared.
   ...(runsOverPostgres() ? {} : { DetachIndex: ofIndex("detach") }),
   DryRunIndex: {
     method: "POST",
