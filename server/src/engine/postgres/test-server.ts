@@ -185,6 +185,8 @@ export class LocalServer {
 
   /** Undoes what this server, which must be stopped, has that the other one has not. Needs `wal_log_hints`. */
   async rewindTo(source: LocalServer): Promise<void> {
+    // Until then PostgreSQL before 16 does not show that the source is on a timeline of its own: "no rewind required".
+    await source.run("CHECKPOINT");
     const program = join(dirname(this.#binaries.postgres), "pg_rewind");
     const from = `host=127.0.0.1 port=${source.port} user=postgres dbname=postgres`;
     const flags = ["--target-pgdata", this.dataDirectory, "--source-server", from, "--no-sync"];
