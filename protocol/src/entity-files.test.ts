@@ -123,7 +123,7 @@ describe("A file of entities without keys", () => {
     );
     await assert.rejects(
       keyed("title,year\n", "csv", { PartitionKey: "year" }),
-      /has no column RowKey; its columns are title, year\. Choose the one that is to become it with --row-key\./,
+      /has no column RowKey; its columns are title, year\. `rowhouse import --row-key COLUMN` makes one of them the RowKey\./,
     );
     assert.deepEqual(await keyed('{"year":1,"title":"a","RowKey":"r"}', "jsonl", keys), [
       "1 it has a RowKey of its own, so title cannot become it.",

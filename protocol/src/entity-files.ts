@@ -286,9 +286,9 @@ function columnsOf(
     const from = keys[key];
     const has = names.includes(key);
     if (from === undefined && !has && !mayLackKeys) {
-      // The explorer asks before it reads a file, so whoever sees this gave a command.
       const flag = key === "PartitionKey" ? "--partition-key" : "--row-key";
-      const advice = `Choose the one that is to become it with ${flag}.`;
+      // Names the command, because `serve --seed` reads such files too and has no such flag.
+      const advice = `\`rowhouse import ${flag} COLUMN\` makes one of them the ${key}.`;
       throw new Error(
         `${file} has no column ${key}; its columns are ${names.join(", ")}. ${advice}`,
       );
